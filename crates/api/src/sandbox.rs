@@ -238,6 +238,12 @@ pub struct SetupBody {
     pub command: String,
 }
 
+/// An install that `up` should run in a room of its own first, because its result can be kept for later forks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WantedSetup {
+    pub command: Option<String>,
+}
+
 /// Whether an install is kept for later forks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SetupView {

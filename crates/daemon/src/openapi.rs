@@ -25,6 +25,7 @@ use crate::routes;
         routes::trash::list,
         routes::trash::undelete,
         routes::sandbox::setup,
+        routes::sandbox::wanted_setup,
         routes::sandbox::nuke,
         routes::service::act,
         routes::service::command,

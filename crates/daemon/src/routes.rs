@@ -61,7 +61,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
         .route(route::SANDBOX_UNDELETE, post(trash::undelete))
         .route(route::TRASH, get(trash::list))
-        .route(route::SANDBOX_SETUP, post(sandbox::setup))
+        .route(route::SANDBOX_SETUP, get(sandbox::wanted_setup).post(sandbox::setup))
         .route(route::SERVICE_ACT, post(service::act))
         .route(route::SERVICE_COMMAND, get(service::command))
         .route(route::LOGS, get(service::logs))

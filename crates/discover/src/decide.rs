@@ -46,7 +46,7 @@ pub(crate) fn decide(
     let mut migrations = migrations(&found, &installs, &loads, &mut draft);
     migrations.extend(loads.into_iter().map(|name| (String::new(), name)));
     apps(&found, &installs, &migrations, &mut draft);
-    builds(&mut draft);
+    builds(&found, &mut draft);
     seeds(&found, &mut draft);
     environment::fill(&found, &mut draft);
     external::integrations(&found, &mut draft);
@@ -227,7 +227,7 @@ fn settle_ports(view: &View<'_>, apps: &mut [App], draft: &Draft) {
         }
         let other = (port + 1..).find(|port| !taken.contains(port)).unwrap_or(port);
         if takes_port(view, app).is_some() {
-            app.port = Some(other);
+            (app.port, app.moved_from) = (Some(other), Some(port));
             taken.insert(other);
         } else {
             (app.port, app.clash) = (None, Some(port));
@@ -392,16 +392,22 @@ fn apps(
 }
 
 /// Adds a build task before each service that would otherwise compile for minutes on first start; `up` waits for it.
-fn builds(draft: &mut Draft) {
+fn builds(found: &Findings, draft: &mut Draft) {
     for at in (0..draft.services.len()).rev() {
         let app = &draft.services[at];
         let DraftWork::Run { run, task: false } = &app.work else { continue };
-        let Some(rest) = run.strip_prefix("cargo run") else { continue };
-        let own = rest.split(" -- ").next().unwrap_or(rest);
+        let of_cargo = || {
+            let rest = run.strip_prefix("cargo run")?;
+            Some(format!("cargo build{}", rest.split(" -- ").next().unwrap_or(rest)))
+        };
+        let known = found.apps.iter().find(|known| known.name == app.name && known.run == *run);
+        let Some(build) = known.and_then(|known| known.build.clone()).or_else(of_cargo) else {
+            continue;
+        };
         let name = free(&text::service_name(&format!("{}-build", app.name)), |name| {
             draft.services.iter().any(|service| service.name == name)
         });
-        let mut task = service(&name, &app.dir, &format!("cargo build{own}"), true, &app.evidence);
+        let mut task = service(&name, &app.dir, &build, true, &app.evidence);
         task.needs.clone_from(&app.needs);
         task.env.clone_from(&app.env);
         task.note = Some("compiles what the next service runs".to_owned());

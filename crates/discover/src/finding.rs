@@ -54,9 +54,13 @@ pub struct App {
     pub kind: AppKind,
     pub dir: String,
     pub run: String,
+    /// The command that makes what `run` starts.
+    pub build: Option<String>,
     /// Such as `Next.js`.
     pub framework: Option<&'static str>,
     pub port: Option<u16>,
+    /// The port that it had before another app took that one.
+    pub moved_from: Option<u16>,
     /// The port that it listens on although another app has it.
     pub clash: Option<u16>,
     /// A path that is known to respond.
@@ -75,8 +79,10 @@ impl App {
             kind: AppKind::Web,
             dir: dir.to_owned(),
             run: run.into(),
+            build: None,
             framework: None,
             port: None,
+            moved_from: None,
             clash: None,
             health: None,
             env: BTreeMap::new(),

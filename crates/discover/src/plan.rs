@@ -119,7 +119,7 @@ fn at(evidence: &[Evidence]) -> String {
 fn milestone(draft: &Draft, out: &mut Out) {
     out.heading("First milestone");
     out.line("From a fresh worktree, one command starts every service below, and the launch panel shows their URLs:\n");
-    out.line("```sh\nhothouse fork try          # add --setup to keep what is installed for later forks\nhothouse up -w try\n```\n");
+    out.line("```sh\nhothouse fork try\nhothouse up -w try\n```\n");
     let apps: Vec<String> = draft
         .services
         .iter()

@@ -28,7 +28,12 @@ pub(crate) use self::{
     python::found_from,
     settings::scheme_of,
 };
-use crate::{finding::Findings, host::HostFacts, text, view::View};
+use crate::{
+    finding::{Evidence, Findings, Step},
+    host::HostFacts,
+    text,
+    view::View,
+};
 
 /// Path components of a project's tests, samples and documentation.
 const ASIDE: [&str; 26] = [
@@ -77,6 +82,12 @@ pub(crate) fn absent(view: &View<'_>) -> Vec<String> {
     if view.has("cookiecutter.json") || view.has("copier.yml") || view.has("copier.yaml") {
         all.push("this repository is a template: make a project of it (`cookiecutter`, `copier`), and run `init` in that".to_owned());
     }
+    all
+}
+
+/// Adds a step that makes files of settings from their examples, where git ignores the files: each developer has their
+/// own.
+fn made_from_examples(view: &View<'_>, found: &mut Findings) {
     let ignored = view.text(".gitignore").unwrap_or_default();
     let is_ignored = |path: &str| {
         let lines = ignored.lines().map(str::trim).filter(|line| !line.starts_with('#'));
@@ -90,10 +101,19 @@ pub(crate) fn absent(view: &View<'_>) -> Vec<String> {
         Some((path, text::join(text::folder(path), &made)))
     });
     let missing = wanted.filter(|(_, made)| !view.has(made) && is_ignored(made)).take(5);
-    all.extend(missing.map(|(path, made)| {
-        format!("`{made}` is not in the repository: if the app needs it, make it from `{path}`, which is its example")
-    }));
-    all
+    let (mut lines, mut evidence) = (Vec::new(), Vec::new());
+    for (path, made) in missing {
+        let [from, to] = [path, made.as_str()].map(text::shell_word);
+        lines.push(format!("test -e {to} || cp {from} {to}"));
+        let fact = format!("git ignores `{made}`, and this is its example");
+        evidence.push(Evidence { file: path.to_owned(), line: 1, fact });
+    }
+    let run = match lines.as_slice() {
+        [] => return,
+        [one] => one.clone(),
+        many => many.iter().map(|line| format!("{{ {line}; }}")).collect::<Vec<_>>().join(" && "),
+    };
+    found.files.push(Step { name: "settings".to_owned(), dir: String::new(), run, evidence });
 }
 
 /// Runs every reader.
@@ -120,6 +140,7 @@ pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
     python::era(view, &mut found);
     tasks::read(view, &mut found);
     web::read(view, &mut found);
+    made_from_examples(view, &mut found);
     sdk::read(view, &mut found);
     found
 }

@@ -173,7 +173,7 @@ fn project(draft: &Draft) -> Section {
     let mut text = format!("[project]\nname = {}\n", quoted(&draft.name));
     if let Some(setup) = &draft.setup {
         text.push_str(&format!(
-            "setup = {}   # by `fork --setup`, whose result later forks share\n",
+            "setup = {}   # by `fork --setup` or the first `up`; later forks share the result\n",
             quoted(setup)
         ));
     }

@@ -99,6 +99,31 @@ fn no_secret_of_an_example_is_copied() {
     assert!(config.contains("PLAIN = \"yes\""), "{config}");
 }
 
+#[test]
+fn without_yarn_on_the_host_its_packages_come_from_the_registry_of_npm() {
+    let lockfile = |host: &str| {
+        let line = format!("resolved \"https://{host}/express/-/express-4.0.0.tgz#aa\"");
+        let package =
+            r#"{"name":"shop","scripts":{"dev":"node a.js"},"dependencies":{"express":"4"}}"#;
+        let files = [("package.json", package.to_owned()), ("yarn.lock", line)];
+        files.map(|(name, text)| (name.to_owned(), text)).into()
+    };
+    let all = HostFacts::with_everything();
+    let mut without = HostFacts::with_everything();
+    without.in_room.remove("yarn");
+    let rewrites = "--registry $r";
+    for (host, facts, expected) in [
+        ("registry.yarn.example", &without, true),
+        ("registry.npm.example", &without, true),
+        // Private registries are named as they are.
+        ("packages.shop.example", &without, false),
+        ("registry.yarn.example", &all, false),
+    ] {
+        let (config, _) = drafted(&lockfile(host), facts);
+        assert_eq!(config.contains(rewrites), expected, "{host}: {config}");
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
 

@@ -16,6 +16,7 @@ use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
 use hothouse_workspace::{
     DiscoverError, Head, Repository, SandboxPlaces, TreeStore, WorktreeError,
     clone::{CloneError, absolute_address, clone_of},
+    golden,
     tree::{ChooseError, TreeWish},
 };
 
@@ -400,8 +401,10 @@ impl Engine {
             None => {
                 let deps = if spec.setup { &[][..] } else { &settings.config.room.deps[..] };
                 let dependencies = deps.iter().map(|folder| folder.as_str().to_owned()).collect();
-                let kept =
-                    spec.setup.then(|| setup::key(repository, &base.commit, &settings.config));
+                // Listing a large commit takes a while: only where something may come of it.
+                let wants =
+                    spec.setup || golden::has_kept_setups(&TreeStore::open(&tree.sandboxes)?);
+                let kept = wants.then(|| setup::key(repository, &base.commit, &settings.config));
                 let setup = kept.transpose()?.flatten();
                 (WorktreeSource::Commit { dependencies, setup }, Vec::new(), None)
             }

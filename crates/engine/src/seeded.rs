@@ -113,21 +113,41 @@ pub struct SeedSnapshot {
 }
 
 impl Engine {
-    /// Records that no room was ever started on the files of a new sandbox.
+    /// Records that no room was ever started on the files of a new sandbox, or only one whose result other sandboxes
+    /// start with too.
     pub(crate) fn note_untouched(&self, sandbox: &SandboxRecord) {
-        let place = trees::places(sandbox).untouched();
-        if let Err(error) = files::replace(&place, sandbox.id.as_str().as_bytes(), 0o600) {
-            tracing::debug!(%error, "a sandbox will not be the source of seeded data");
-        }
+        let places = trees::places(sandbox);
+        files::remove_file(&places.touched_once()).ok();
+        mark(&places.untouched(), sandbox);
     }
 
     /// Records that a room is started on the files of a sandbox; returns whether it is the first.
     pub(crate) fn touch(&self, sandbox: &SandboxRecord) -> bool {
-        let place = trees::places(sandbox).untouched();
-        let was =
-            files::read_capped(&place, 256).is_ok_and(|id| id == sandbox.id.as_str().as_bytes());
-        files::remove_file(&place).ok();
+        // Without the lock nothing counts as untouched.
+        let lock = self.hold_touches(sandbox);
+        let places = trees::places(sandbox);
+        let was = lock.is_ok() && self.is_untouched(sandbox);
+        files::remove_file(&places.touched_once()).ok();
+        if was {
+            mark(&places.touched_once(), sandbox);
+        }
+        files::remove_file(&places.untouched()).ok();
         was && sandbox.room.is_none() && !sandbox.is_adopted()
+    }
+
+    /// Keeps rooms from being started on the files of a sandbox.
+    pub(crate) fn hold_touches(&self, sandbox: &SandboxRecord) -> Result<Lock, FileError> {
+        Lock::take(&trees::places(sandbox).untouched().with_added_extension("lock"))
+    }
+
+    /// Whether no room was ever started on the files of a sandbox.
+    pub(crate) fn is_untouched(&self, sandbox: &SandboxRecord) -> bool {
+        is_marked(&trees::places(sandbox).untouched(), sandbox)
+    }
+
+    /// Whether a single room was started on the files of a sandbox.
+    pub(crate) fn is_touched_once(&self, sandbox: &SandboxRecord) -> bool {
+        is_marked(&trees::places(sandbox).touched_once(), sandbox)
     }
 
     /// Provides a stack that starts for the first time with seeded data, if a matching snapshot
@@ -474,6 +494,16 @@ impl Engine {
         all.sort_by_key(|one| std::cmp::Reverse(one.manifest.created));
         Ok(all)
     }
+}
+
+fn mark(place: &Path, sandbox: &SandboxRecord) {
+    if let Err(error) = files::replace(place, sandbox.id.as_str().as_bytes(), 0o600) {
+        tracing::debug!(%error, "a sandbox will not be the source of what others start with");
+    }
+}
+
+fn is_marked(place: &Path, sandbox: &SandboxRecord) -> bool {
+    files::read_capped(place, 256).is_ok_and(|id| id == sandbox.id.as_str().as_bytes())
 }
 
 /// Whether tasks fill a database: only then is there something to store without a seed. A task with

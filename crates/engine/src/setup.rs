@@ -1,11 +1,14 @@
-//! Caches what `fork --setup` installed, so that the next fork with the same inputs has it in
-//! milliseconds.
+//! Caches what `fork --setup` or the first `up` of a sandbox installed, so that the next fork with
+//! the same inputs has it in milliseconds.
 
 use std::path::Path;
 
 use hothouse_config::MAX_BYTES;
 use hothouse_host::{FileError, RunError, beneath::Folder};
-use hothouse_model::{Explain, Failure, SandboxRecord, config::Config};
+use hothouse_model::{
+    Explain, Failure, SandboxRecord,
+    config::{Config, Service},
+};
 use hothouse_workspace::{
     Repository, TreeStore, WorktreeError,
     golden::{self, GoldenError, KeptSetup, SetupInputs},
@@ -62,8 +65,12 @@ impl Engine {
         command: &str,
     ) -> Result<SetupOutcome, SetupError> {
         let not = |why: &str| Ok(SetupOutcome::NotKept(why.to_owned()));
-        if sandbox.room.is_some() {
-            return not("the sandbox has been up, so something else may have changed its files");
+        // Nothing may start between the check and the end of the copy.
+        let _held = self.hold_touches(sandbox)?;
+        if sandbox.room.is_some() || !self.is_touched_once(sandbox) {
+            return not(
+                "more than the install ran on its files, so something else may have changed them",
+            );
         }
         if sandbox.is_adopted() || trees::is_hidden(sandbox) {
             return not("its files are not ours to read");
@@ -85,7 +92,11 @@ impl Engine {
         let store = TreeStore::open(&sandbox.sandboxes)?;
         let copied = self.is_config_copied(&repository, sandbox)?.then_some(CONFIG_FILE);
         Ok(match golden::keep_setup(&repository, &store, &sandbox.worktree, copied, &inputs)? {
-            KeptSetup::Kept => SetupOutcome::Kept,
+            KeptSetup::Kept => {
+                // Its files are those that every other fork starts with.
+                self.note_untouched(sandbox);
+                SetupOutcome::Kept
+            }
             KeptSetup::Nothing => SetupOutcome::NotKept("it made no dependency folder".into()),
             KeptSetup::Beyond(what) => SetupOutcome::NotKept(format!(
                 "it made more than dependency folders (`deps` under `[room]`): {}",
@@ -96,6 +107,36 @@ impl Engine {
 }
 
 impl Engine {
+    /// Returns the setup command if `up` should run it before it starts a sandbox for the first time: a task would
+    /// install the same, but among other processes, so that its result could not be kept.
+    pub fn wanted_setup(&self, sandbox: &SandboxRecord) -> Result<Option<String>, Failure> {
+        self.find_wanted_setup(sandbox).map_err(|error| error.failure())
+    }
+
+    fn find_wanted_setup(&self, sandbox: &SandboxRecord) -> Result<Option<String>, SetupError> {
+        if sandbox.room.is_some()
+            || !self.is_untouched(sandbox)
+            || sandbox.is_adopted()
+            || trees::is_hidden(sandbox)
+        {
+            return Ok(None);
+        }
+        let config = self.pinned_config(sandbox)?;
+        let Some(command) = config.project.setup.as_ref().map(|command| command.as_str()) else {
+            return Ok(None);
+        };
+        let repository = Repository { place: sandbox.repository.clone() };
+        let is_wanted = config.services.values().any(|service| installs(service, command))
+            && is_users_own(&repository, &sandbox.base_commit)?
+            && !golden::has_dependencies(
+                &repository,
+                &sandbox.worktree,
+                &sandbox.base_commit,
+                &folders(&config),
+            )?;
+        Ok(is_wanted.then(|| command.to_owned()))
+    }
+
     /// Whether the worktree's config is the uncommitted one that the fork brought along, unchanged: nobody should have to
     /// commit what `init` wrote before an install is cached.
     fn is_config_copied(
@@ -146,6 +187,12 @@ pub(crate) fn key(
     let (folders, room) = (folders(config), given(config));
     let inputs = SetupInputs { commit, command: command.as_str(), folders: &folders, room: &room };
     golden::setup_key(repository, &inputs).map(Some)
+}
+
+/// Whether a task does (a part of) what the setup command does.
+fn installs(service: &Service, setup: &str) -> bool {
+    let run = service.run.as_ref().map(|run| run.as_str());
+    service.task && run.is_some_and(|run| setup.contains(run))
 }
 
 fn folders(config: &Config) -> Vec<String> {

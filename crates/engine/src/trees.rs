@@ -358,9 +358,11 @@ impl Engine {
                     dependencies,
                 )?;
                 let has_submodules = files::exists(&golden.tree().join(".gitmodules"));
-                self.left_out.note(&order.tree.path, &found.left_out, has_submodules);
-                let kept = setup.as_ref().map(|key| golden::kept_setup(&store, key)).transpose()?;
-                let kept = kept.flatten();
+                // What the user has installed comes first.
+                let setup = setup.as_ref().filter(|_| found.found.is_empty());
+                let kept = setup.map(|key| golden::kept_setup(&store, key)).transpose()?.flatten();
+                let left_out = if kept.is_some() { &[][..] } else { &found.left_out };
+                self.left_out.note(&order.tree.path, left_out, has_submodules);
                 self.installed.note(&order.tree.path, kept.is_some());
                 found.found.extend(kept);
                 if driver.sources() == Sources::One && !found.found.is_empty() {

@@ -36,7 +36,10 @@ pub(crate) use self::shared_index::remove_all as remove_shared_indexes;
 pub use self::{
     dependencies::{ABSENT, Dependencies, LeftOut, PNPM_STORE, find_dependencies, join},
     evict::{Budget, evict},
-    setup::{KeptSetup, SetupInputs, keep_setup, kept_setup, setup_key},
+    setup::{
+        KeptSetup, SetupInputs, has_dependencies, has_kept_setups, keep_setup, kept_setup,
+        setup_key,
+    },
 };
 use crate::{
     TreeStore,

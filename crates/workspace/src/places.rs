@@ -73,6 +73,11 @@ impl SandboxPlaces<'_> {
         self.own().join("untouched")
     }
 
+    /// Returns the marker file for a sandbox on whose files a single room was started.
+    pub fn touched_once(&self) -> PathBuf {
+        self.own().join("touched-once")
+    }
+
     /// Returns the folder of the frozen worktree.
     pub fn frozen(&self) -> PathBuf {
         self.part("frozen").join(self.name)

@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_api::{
     SandboxView, route,
-    sandbox::{FindQuery, UpBody},
+    sandbox::{FindQuery, UpBody, WantedSetup},
     service::ServiceView,
 };
 use hothouse_model::{
@@ -18,7 +18,11 @@ use hothouse_model::{
 };
 use jiff::Timestamp;
 
-use super::{given::duration, panel::panel, sandbox::check_reference};
+use super::{
+    given::duration,
+    panel::panel,
+    sandbox::{check_reference, install},
+};
 use crate::{
     args::{UpArgs, Which},
     progress::Progress,
@@ -73,6 +77,10 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };
     let (begun, operation) = (Instant::now(), session.operation());
+    let may_install = !body.no_wait && !session.is_inside();
+    if may_install && install_first(session, ui, &body)? == ExitCode::from(INTERRUPTED) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     let progress = Progress::tell(session, ui, &operation);
     let shown = session.post_unless_interrupted(route::SANDBOX_UP, &operation, &body);
     match shown {
@@ -101,6 +109,19 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         ui.next(&super::panel::next(&shown));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Installs dependencies of a sandbox that starts for the first time where the next fork can have them too. If that
+/// fails, the task that installs them fails as well, and says more.
+fn install_first(session: &Session, ui: &Ui, body: &UpBody) -> Result<ExitCode, Failure> {
+    let query = FindQuery { sandbox: body.sandbox.clone(), folder: body.folder.clone() };
+    // If there is no such sandbox yet, `up` may adopt it, or reports that.
+    let wanted = session.query::<WantedSetup>(route::SANDBOX_SETUP, &query);
+    let Some(line) = wanted.ok().and_then(|wanted| wanted.command) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let found: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+    install(session, ui, &format!("{}/{}", found.project, found.name), line)
 }
 
 /// The exit code of a program ended by Ctrl-C.

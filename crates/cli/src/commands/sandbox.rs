@@ -23,6 +23,8 @@ use crate::{
     ui::{Tone, Ui},
 };
 
+const CAME_ALONG: &str = "Dependencies came along: they were installed before with the same command, lock files and manifests.";
+
 /// Creates a sandbox and prints its path.
 pub(crate) fn fork(
     session: &Session,
@@ -72,25 +74,36 @@ pub(crate) fn fork(
         if made.caveats.iter().any(|caveat| caveat.value == Some(Caveat::FullCopies)) {
             ui.hint(&format!("Note: {}.", Caveat::FullCopies));
         }
+        if setup.is_none() && made.installed {
+            ui.say(CAME_ALONG);
+        }
         if setup.is_none() {
             ui.next(&format!("hothouse up {}", made.name));
         }
     }
     match setup {
         Some(_) if made.installed => {
-            ui.say("Dependencies came along: they were installed before with the same command, lock files and manifests.");
+            ui.say(CAME_ALONG);
             Ok(ExitCode::SUCCESS)
         }
-        Some(line) => {
-            ui.say(&format!("Installing in a room: {line}"));
-            let code = exec::run_in_fresh_room(session, ui, &made.name, &line)?;
-            if code == ExitCode::SUCCESS {
-                keep_setup(session, ui, &made.name, line)?;
-            }
-            Ok(code)
-        }
+        Some(line) => install(session, ui, &made.name, line),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Runs the setup command in a room of its own, and caches what it installed.
+pub(super) fn install(
+    session: &Session,
+    ui: &Ui,
+    name: &str,
+    line: String,
+) -> Result<ExitCode, Failure> {
+    ui.say(&format!("Installing in a room: {line}"));
+    let code = exec::run_in_fresh_room(session, ui, name, &line)?;
+    if code == ExitCode::SUCCESS {
+        keep_setup(session, ui, name, line)?;
+    }
+    Ok(code)
 }
 
 /// Names the base: a branch or tag, or a commit by its abbreviated id.
@@ -108,7 +121,7 @@ fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result
     let kept = session.post::<SetupView>(route::SANDBOX_SETUP, &session.operation(), &body);
     match kept {
         Ok(SetupView { kept: true, .. }) => {
-            ui.say("Kept for the next `fork --setup` with the same lock files and manifests.");
+            ui.say("Kept for the next fork with the same lock files and manifests.");
         }
         Ok(SetupView { reason, .. }) => {
             ui.say(&format!("Not kept for the next fork: {}.", reason.unwrap_or_default()));

@@ -101,6 +101,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::SANDBOXES, Human("hothouse fork NEW")),
     // Other sandboxes start from what it stores.
     ("POST", route::SANDBOX_SETUP, Human("hothouse fork NEW --setup")),
+    ("GET", route::SANDBOX_SETUP, Human("hothouse up NAME")),
     ("POST", route::SANDBOX_ADOPT, Human("hothouse adopt")),
     ("POST", route::SANDBOX_PAUSE, Human("hothouse pause NAME")),
     ("POST", route::SANDBOX_RESUME, Human("hothouse resume NAME")),

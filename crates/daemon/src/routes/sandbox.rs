@@ -8,7 +8,9 @@ use std::{
 use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView, UpBody},
+    sandbox::{
+        DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView, UpBody, WantedSetup,
+    },
 };
 use hothouse_config::in_words;
 use hothouse_edge::ledger;
@@ -337,6 +339,23 @@ pub(crate) async fn setup(
         SetupOutcome::Kept => SetupView { kept: true, reason: None },
         SetupOutcome::NotKept(reason) => SetupView { kept: false, reason: Some(reason) },
     }))
+}
+
+#[utoipa::path(
+    get, path = "/v1/sandboxes/setup", operation_id = "sandbox_wanted_setup", params(FindQuery),
+    description = "Returns the install that is to run before a new sandbox starts, if its result can be kept.",
+    responses((status = 200, body = WantedSetup), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn wanted_setup(
+    State(daemon): State<Daemon>,
+    Query(query): Query<FindQuery>,
+) -> Result<axum::Json<WantedSetup>, ErrorResponse> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let command = blocking(move || {
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        daemon.engine.wanted_setup(&sandbox)
+    });
+    Ok(axum::Json(WantedSetup { command: command.await? }))
 }
 
 /// Writes the flags of a run to its artifacts.

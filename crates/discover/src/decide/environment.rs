@@ -1,6 +1,6 @@
 //! The variables of each service: references to stores and apps, harmless values, and placeholders for secrets.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 use regex_lite::Regex;
 
@@ -19,7 +19,7 @@ const VARIABLES_MOST: usize = 80;
 
 /// Fills in the variables of apps and migrations.
 pub(super) fn fill(found: &Findings, draft: &mut Draft) {
-    let known = Known::of(draft);
+    let known = Known::of(found, draft);
     let mut unknown: Vec<&Setting> = Vec::new();
     for at in 0..draft.services.len() {
         let service = &draft.services[at];
@@ -98,10 +98,12 @@ struct Known {
     stores: Vec<(StoreKind, String)>,
     /// Apps by port.
     apps: BTreeMap<u16, String>,
+    /// Ports that apps had before they moved, by name: their own settings still name them.
+    moved: BTreeMap<String, u16>,
 }
 
 impl Known {
-    fn of(draft: &Draft) -> Self {
+    fn of(found: &Findings, draft: &Draft) -> Self {
         let kind = |service: &DraftService| match &service.work {
             DraftWork::Recipe { kind, .. } => Some(*kind),
             DraftWork::Image { image, .. } => kind_of(image),
@@ -116,7 +118,19 @@ impl Known {
             .iter()
             .filter(|service| service.url)
             .filter_map(|service| Some((service.port?, service.name.clone())));
-        Self { stores: stores.collect(), apps: apps.collect() }
+        let moved = found.apps.iter().filter_map(|app| Some((app.name.clone(), app.moved_from?)));
+        Self { stores: stores.collect(), apps: apps.collect(), moved: moved.collect() }
+    }
+
+    /// Returns the value of a setting; in an app's own settings, its own port is the one that it has now.
+    fn as_moved<'s>(&self, service: &DraftService, setting: &'s Setting) -> Cow<'s, str> {
+        let moved = self.moved.get(&service.name).filter(|_| setting.dir == service.dir);
+        match (moved, service.port, OWN_URL.captures(&setting.value)) {
+            (Some(from), Some(port), Some(found)) if found[1] == from.to_string() => {
+                setting.value.replacen(&format!(":{from}"), &format!(":{port}"), 1).into()
+            }
+            _ => Cow::Borrowed(setting.value.as_str()),
+        }
     }
 
     fn store(&self, kind: StoreKind) -> Option<&str> {
@@ -138,7 +152,8 @@ fn variables<'f>(
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     for setting in nearest(&found.settings, &service.dir) {
-        match value(known, service, &setting.name, &setting.value) {
+        let given = known.as_moved(service, setting);
+        match value(known, service, &setting.name, &given) {
             Value::Set(value) => {
                 env.insert(setting.name.clone(), value);
             }

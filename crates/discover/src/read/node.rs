@@ -3,6 +3,7 @@
 mod framework;
 mod manager;
 mod migrations;
+mod nx;
 mod scripts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +88,9 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         for package in &members {
             apps.extend(app(view, package, &manager, found));
         }
+        let known: BTreeSet<&str> = apps.iter().map(|app| app.dir.as_str()).collect();
+        let more = nx::apps(view, root, &manager, &known);
+        apps.extend(more);
         if apps.is_empty() {
             apps.extend(scripts::expanded(view, root, &manager));
         }
@@ -149,6 +153,7 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findin
     let line = &package.scripts[*script];
     let framework = framework::of(view, package, line);
     let mut app = App::web(&service_name(package), &package.dir, manager.run(script));
+    app.build = scripts::build_of(view, package, script).map(|build| manager.run(build));
     app.evidence.push(package.evidence(view, script));
     app.framework = framework.map(|framework| framework.title);
     if framework.is_some_and(|framework| !framework.is_server) {

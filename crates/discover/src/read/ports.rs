@@ -26,12 +26,16 @@ static SOURCE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // process.env.PORT || 3000, os.environ.get("PORT", 8000), ENV.fetch("PORT", 3000), env::var("PORT")…"8080"
         r#"PORT['"\]\)]*\s*(?:\|\||\?\?|,|or|\.unwrap_or(?:_else)?\(\|?_?\|?\s*|:=)\s*(?:\w+\()?['"]?:?(\d{2,5})\b"#,
+        // process.env.PORT ? Number(process.env.PORT) : 3000
+        r"\bPORT\)?\s*\?[^:\n]+:\s*(\d{2,5})\b",
         // Schemas of settings: PORT: z.coerce.number().default(3000), PORT: port({ default: 3000 })
         r#"\bPORT\b['"]?\s*:\s*\w+[^\n]*?\bdefault(?:\(|:)\s*['"]?(\d{2,5})\b"#,
         r"(?i)\.listen\(\s*(\d{2,5})\b",
         r"(?i)\b(?:const|let|var|val|static)?\s*(?:default_?)?(?:server_?|http_?)?port\b\s*(?::\s*\w+\s*)?(?::=|=|:)\s*(?:\w+\()?['\x22]?:?(\d{2,5})\b",
         r#"(?:ListenAndServe|Run|Start|Listen|bind|TcpListener::bind|run)\(\s*(?:\w+,\s*)?&?['"](?:[\w.]*|\[::\]):(\d{2,5})['"]"#,
         r#"\(?\[\d+,\s*\d+,\s*\d+,\s*\d+\],\s*(\d{2,5})\)"#,
+        // SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080))
+        r"(?:UNSPECIFIED|LOCALHOST)\)?,\s*(\d{2,5})\b",
         r#"\(\s*['"](?:0\.0\.0\.0|127\.0\.0\.1|localhost)['"]\s*,\s*(?:port\s*=\s*)?(\d{2,5})\s*\)"#,
         r#"['"](?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::\]|):(\d{2,5})['"]"#,
         r"\bport\s*=\s*(\d{2,5})\b",

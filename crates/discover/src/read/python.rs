@@ -133,8 +133,12 @@ fn django(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
     else {
         return;
     };
-    let mut app =
-        App::web(&name(dir), dir, environment.run("python manage.py runserver 127.0.0.1:{port}"));
+    let run = environment.run("python manage.py runserver 127.0.0.1:{port}");
+    let run = match django_settings(view, dir, &source) {
+        Some(settings) => format!("{}{run}", behind_router(&settings)),
+        None => run,
+    };
+    let mut app = App::web(&name(dir), dir, run);
     app.framework = Some("Django");
     app.port = Some(8000);
     app.evidence.push(Evidence {
@@ -156,6 +160,32 @@ fn django(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
         run: environment.run("python manage.py test"),
         evidence,
     });
+}
+
+static DJANGO_SETTINGS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"setdefault\(\s*['"]DJANGO_SETTINGS_MODULE['"]\s*,\s*['"]([\w.]+)['"]"#)
+        .expect("a fixed pattern")
+});
+
+/// Returns the settings of a Django project if they are a plain module.
+fn django_settings(view: &View<'_>, dir: &str, manage: &str) -> Option<String> {
+    let module = DJANGO_SETTINGS.captures(manage)?[1].to_owned();
+    let path = text::join(dir, &module.replace('.', "/"));
+    let base = text::join(text::folder(&path), "base.py");
+    let files = [format!("{path}.py"), format!("{path}/__init__.py"), base];
+    let texts: Vec<_> = files.iter().filter_map(|file| view.text(file)).collect();
+    let has = |word: &str| texts.iter().any(|text| text.contains(word));
+    let is_other = manage.contains("configurations") || has("dynaconf") || has("Dynaconf");
+    let is_plain = !texts.is_empty() && !is_other;
+    is_plain.then_some(module)
+}
+
+/// Adds two settings to those of a project: the URL of a sandbox is a host that a list of hosts lacks, and forms would be
+/// refused because it is encrypted.
+fn behind_router(settings: &str) -> String {
+    format!(
+        "m=${{DJANGO_SETTINGS_MODULE:-{settings}}} d=~/.local/settings; mkdir -p $d && printf 'from %s import *\\nALLOWED_HOSTS = [\"*\"]\\nSECURE_PROXY_SSL_HEADER = (\"HTTP_X_FORWARDED_PROTO\", \"https\")\\n' $m >$d/room_settings.py && PYTHONPATH=$d DJANGO_SETTINGS_MODULE=room_settings "
+    )
 }
 
 static ASGI: LazyLock<Regex> = LazyLock::new(|| {

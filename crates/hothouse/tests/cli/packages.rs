@@ -1,6 +1,6 @@
 //! Package managers, tools and databases of real applications, in rooms of every kind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hothouse_testkit::TestEnv;
 
@@ -332,4 +332,124 @@ fn what_setup_installed_is_kept_for_equal_inputs_and_never_from_an_agent_s_commi
         told.contains("it made more than dependency folders") && told.contains("generated.txt"),
         "{told}"
     );
+}
+
+/// A config with a task that does what the setup command does, as `init` writes it.
+const INSTALLS: &str = "[project]\nname = \"acme\"\nsetup = \"sh install.sh\"\n[service.install]\ntask = true\nrun = \"sh install.sh\"\n";
+
+/// A repository whose install makes something else each time.
+fn installed_by_a_task(env: &TestEnv, install: &str) -> PathBuf {
+    let files =
+        [("package-lock.json", "{}"), (".gitignore", "node_modules\n"), ("install.sh", install)];
+    env.repository_with("acme", INSTALLS, &files)
+}
+
+const INSTALL: &str = "test -e node_modules/when && exit; mkdir -p node_modules && head -c 8 /dev/urandom | base64 >node_modules/when";
+
+fn when(env: &TestEnv, repository: &Path, name: &str) -> String {
+    env.ok(repository, &["exec", "-w", name, "--", "cat", "node_modules/when"])
+}
+
+#[test]
+fn what_up_installs_is_kept_for_forks_without_setup() {
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let repository = installed_by_a_task(&env, INSTALL);
+    let start = |name: &str| {
+        let forked = env.run(&repository, &["fork", name]);
+        assert_eq!(forked.code, 0, "{forked}");
+        let up = env.run(&repository, &["up", name]);
+        assert_eq!(up.code, 0, "{up}");
+        (when(&env, &repository, name), format!("{}{}", forked.stderr, up.stderr))
+    };
+    let (first, told) = start("a");
+    if told.contains("exist only in the room") {
+        return;
+    }
+    assert!(told.contains("Kept for the next fork"), "{told}");
+    let (second, told) = start("b");
+    assert!(told.contains("Dependencies came along") && second == first, "{told}");
+    assert!(!told.contains("Installing in a room"), "{told}");
+    // The second `up` of a sandbox installs nothing either.
+    env.ok(&repository, &["down", "b"]);
+    let again = env.run(&repository, &["up", "b"]);
+    assert!(again.code == 0 && !again.stderr.contains("Installing in a room"), "{again}");
+    // Other lock files: another install.
+    user(&env, &repository, "echo '{ }' >package-lock.json && git commit -qam other");
+    let (third, told) = start("c");
+    assert!(told.contains("Kept for the next fork") && third != first, "{told}");
+    // What the user has installed in the checkout comes first.
+    user(&env, &repository, "mkdir node_modules && echo mine >node_modules/when");
+    let (own, told) = start("d");
+    assert!(own == "mine\n" && !told.contains("Dependencies came along"), "{told}");
+}
+
+const PLANT: &str = "mkdir -p node_modules && echo bad >node_modules/when";
+
+/// Starts a sandbox whose install is an agent's; another one must not get it.
+fn keeps_none_of(env: &TestEnv, repository: &Path, name: &str, prepare: impl FnOnce()) {
+    let up = env.run(repository, &["up", name]);
+    assert_eq!(up.code, 0, "{up}");
+    assert!(!up.stderr.contains("Kept for the next fork"), "{up}");
+    assert_eq!(when(env, repository, name), "bad\n");
+    prepare();
+    env.ok(repository, &["fork", "next"]);
+    env.ok(repository, &["up", "next"]);
+    assert_ne!(when(env, repository, "next"), "bad\n");
+}
+
+#[test]
+fn up_keeps_no_install_of_files_that_a_command_had_before() {
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let repository = installed_by_a_task(&env, INSTALL);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["exec", "-w", "a", "--fresh", "--", "sh", "-c", PLANT]);
+    keeps_none_of(&env, &repository, "a", || ());
+}
+
+#[test]
+fn up_keeps_no_install_of_a_commit_that_is_not_the_users() {
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let repository = installed_by_a_task(&env, INSTALL);
+    env.ok(&repository, &["fork", "agent"]);
+    env.ok(&repository, &["up", "agent"]);
+    let commit = format!(
+        "echo '{PLANT}' >install.sh && echo '{{  }}' >package-lock.json && git add -A && \
+         git -c user.name=x -c user.email=x@y commit -qm x"
+    );
+    agent(&env, &repository, "agent", &commit);
+    env.ok(&repository, &["fork", "theirs", "--base", "agent"]);
+    keeps_none_of(&env, &repository, "theirs", || {
+        user(&env, &repository, "echo '{  }' >package-lock.json && git commit -qam same-lock-file");
+    });
+}
+
+/// The install of a fork waits until another command has had its files.
+#[test]
+fn an_install_is_not_kept_if_another_command_ran_beside_it() {
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let wait = "while [ ! -e node_modules/planted ]; do sleep 0.05; done\n";
+    let repository = installed_by_a_task(&env, wait);
+    let plant = "mkdir -p node_modules && touch node_modules/planted";
+    let told = std::thread::scope(|scope| {
+        let forked = scope.spawn(|| env.run(&repository, &["fork", "a", "--setup"]));
+        let beside =
+            || env.run(&repository, &["exec", "-w", "a", "--fresh", "--", "sh", "-c", plant]);
+        while !forked.is_finished() && beside().code != 0 {}
+        forked.join().unwrap()
+    });
+    assert_eq!(told.code, 0, "{told}");
+    assert!(!told.stderr.contains("Kept for the next fork"), "{told}");
+    assert!(told.stderr.contains("Not kept for the next fork: "), "{told}");
 }

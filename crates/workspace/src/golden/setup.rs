@@ -60,6 +60,9 @@ const MANIFESTS: [&str; 32] = [
     "uv.toml",
 ];
 
+/// What the keys of installs begin with.
+const PREFIX: &str = "setup-";
+
 /// Folders with patches that installs apply.
 const PATCHES: [&str; 3] = ["patches/", ".yarn/", ".pnpm-patches/"];
 
@@ -100,7 +103,13 @@ pub fn setup_key(repository: &Repository, inputs: &SetupInputs<'_>) -> Result<St
     }
     let folders = folders.join("\0");
     let parts = [command, &folders, room, std::env::consts::ARCH, &text].map(str::as_bytes);
-    Ok(for_agent(format!("setup-{}", content::key(&parts))))
+    Ok(for_agent(format!("{PREFIX}{}", content::key(&parts))))
+}
+
+/// Whether any install is cached.
+pub fn has_kept_setups(store: &TreeStore) -> bool {
+    let is_one = |path: &std::path::PathBuf| name_of(&path.to_string_lossy()).starts_with(PREFIX);
+    files::list(&store.golden()).unwrap_or_default().iter().any(is_one)
 }
 
 /// Returns the cached result for these inputs, if any.
@@ -150,6 +159,18 @@ pub fn keep_setup(
         Ok(give_to_agent(building, None)?)
     })?;
     Ok(KeptSetup::Kept)
+}
+
+/// Whether a worktree has a dependency folder.
+pub fn has_dependencies(
+    repository: &Repository,
+    worktree: &Path,
+    commit: &str,
+    folders: &[String],
+) -> Result<bool, GoldenError> {
+    let about = |source| GoldenError::Dependencies { folder: folders.join(", "), source };
+    let known = files_of(repository, commit).map_err(about)?;
+    Ok(!look(&Folder::open(worktree)?, &known, folders)?.dependencies.is_empty())
 }
 
 /// What a worktree contains in addition to its commit.

@@ -110,6 +110,11 @@ impl Manager {
                     .to_owned()
             }
             ("yarn", Some(_)) if is_berry => "yarn install --immutable".to_owned(),
+            // A host without yarn allows rooms no registry of yarn's own: packages come from npm's configured one. The
+            // hashes of the lockfile hold for both.
+            ("yarn", Some(lockfile)) if !host.has("yarn") && names_usual_registry(view, lockfile) => {
+                r##"( r=$(npm config get registry); cp yarn.lock ~/; trap 'cp ~/yarn.lock .' EXIT; sed -Ei "s#https://registry\.(yarn|npm)[a-z]*\.[a-z]+/#${r%/}/#" yarn.lock; yarn install --frozen-lockfile --registry $r )"##.to_owned()
+            }
             ("yarn", Some(_)) => "yarn install --frozen-lockfile".to_owned(),
             ("bun", Some(_)) => "bun install --frozen-lockfile".to_owned(),
             (name, _) => format!("{name} install"),
@@ -190,6 +195,12 @@ impl Manager {
     fn major(&self) -> Option<u32> {
         self.version.as_deref()?.split('.').next()?.parse().ok()
     }
+}
+
+/// Whether a lockfile names the public registry of yarn or npm.
+fn names_usual_registry(view: &View<'_>, lockfile: &str) -> bool {
+    let text = view.text(lockfile).unwrap_or_default();
+    ["registry.yarn", "registry.npm"].iter().any(|name| text.contains(&format!("https://{name}")))
 }
 
 /// Returns the last pnpm release that writes this version of lockfiles: later ones have other defaults.

@@ -23,6 +23,45 @@ pub(super) fn entry_files(view: &View<'_>, package: &Package, line: &str) -> Vec
     named.flat_map(built).filter(|path| view.has(path)).collect()
 }
 
+/// Returns the script that makes what another one starts, such as `dist/server.js`, unless that is committed or made by
+/// the script itself.
+pub(super) fn build_of(view: &View<'_>, package: &Package, script: &str) -> Option<&'static str> {
+    const BUILDS: [&str; 4] = ["build", "compile", "build:dev", "build-ts"];
+    const MADE: [&str; 5] = ["dist/", "build/", "out/", "lib/", ".build/"];
+    let (mut script, mut depth) = (script, 0);
+    let line = loop {
+        let line = package.scripts.get(script)?;
+        if package.scripts.contains_key(&format!("pre{script}")) {
+            return None;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A script may only name another one.
+        match words[..] {
+            ["npm", "start"] | ["yarn" | "pnpm", "start"] => script = "start",
+            ["npm" | "yarn" | "pnpm" | "bun", "run", other] => script = other,
+            ["yarn" | "pnpm", other] if package.scripts.contains_key(other) => script = other,
+            _ => break line,
+        }
+        depth += 1;
+        if depth > 3 {
+            return None;
+        }
+    };
+    let words = text::words(line);
+    let does_more = words.iter().any(|word| ["&&", "&", ";", "|", "||"].contains(&word.as_str()));
+    let is_plain = words.iter().any(|word| ["node", "nodemon"].contains(&text::name(word)));
+    let is_made = |word: &String| {
+        let path = word.trim_start_matches("./");
+        let there = [path.to_owned(), format!("{path}.js")];
+        MADE.iter().any(|folder| path.starts_with(folder))
+            && !there.iter().any(|path| view.has(&text::join(&package.dir, path)))
+    };
+    if does_more || !is_plain || !words.iter().any(is_made) {
+        return None;
+    }
+    BUILDS.into_iter().find(|name| package.scripts.contains_key(*name))
+}
+
 /// Returns the settings file that a command requires.
 pub(super) fn env_file(line: &str) -> Option<String> {
     let words = text::words(line);
