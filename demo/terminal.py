@@ -1,7 +1,7 @@
-"""Draws what a terminal shows: text with colours in, SVG or a page out.  terminal.py svg|html TITLE COMMAND <OUTPUT"""
+"""Draws what a terminal shows: text with colours in, SVG out.  terminal.py TITLE COMMAND <OUTPUT"""
 import html, re, sys
 
-kind, title, command = sys.argv[1:4]
+title, command = sys.argv[1:3]
 COLOURS = {30: "#5d6d63", 31: "#f2958c", 32: "#83d6a5", 33: "#e7c06a", 34: "#8ab4f8", 35: "#c9a0dc", 36: "#7fd1d8", 37: "#e2ebe4", 90: "#93a59a"}
 text = sys.stdin.read().replace("\r\n", "\n").replace("\r", "")
 text = re.sub(r"\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
@@ -39,29 +39,23 @@ width = max(sum(len(piece) for piece, _ in line) for line in lines)
 
 def css(one):
     colour = one.get("colour", "#93a59a" if one.get("faint") else "#e2ebe4")
-    return f"fill:{colour};color:{colour};" + ("font-weight:600;" if one.get("bold") else "")
+    return f"fill:{colour};" + ("font-weight:600;" if one.get("bold") else "")
 
 
-if kind == "svg":
-    step, line_height = 8.43, 20
-    wide, high = int(width * step) + 48, len(lines) * line_height + 64
-    print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="img" aria-label="{html.escape(title)}">')
-    print(f'<rect width="{wide}" height="{high}" rx="10" fill="#0f1511"/>')
-    for at, colour in enumerate(["#f2958c", "#e7c06a", "#83d6a5"]):
-        print(f'<circle cx="{22 + at * 18}" cy="20" r="5.5" fill="{colour}"/>')
-    print('<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14" xml:space="preserve">')
-    for row, line in enumerate(lines):
-        column = 0
-        for piece, one in line:
-            x, y = 24 + column * step, 58 + row * line_height
-            if piece.strip():
-                # Browsers differ in whether they collapse spaces within a picture; these they all keep.
-                shown = html.escape(piece).replace(" ", "&#160;")
-                print(f'<text x="{x:.1f}" y="{y}" textLength="{len(piece) * step:.1f}" style="{css(one)}">{shown}</text>')
-            column += len(piece)
-    print("</g></svg>")
-else:
-    rows = "\n".join("".join(f'<span style="{css(one)}">{html.escape(piece)}</span>' for piece, one in line) for line in lines)
-    print(f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title>"
-          "<style>body{margin:0;background:#0f1511;padding:22px 26px}pre{font:15px/1.5 'DejaVu Sans Mono',monospace;margin:0}</style>"
-          f"<pre>{rows}</pre>")
+step, line_height = 8.43, 20
+wide, high = int(width * step) + 48, len(lines) * line_height + 64
+print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="img" aria-label="{html.escape(title)}">')
+print(f'<rect width="{wide}" height="{high}" rx="10" fill="#0f1511"/>')
+for at, colour in enumerate(["#f2958c", "#e7c06a", "#83d6a5"]):
+    print(f'<circle cx="{22 + at * 18}" cy="20" r="5.5" fill="{colour}"/>')
+print('<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14" xml:space="preserve">')
+for row, line in enumerate(lines):
+    column = 0
+    for piece, one in line:
+        x, y = 24 + column * step, 58 + row * line_height
+        if piece.strip():
+            # Browsers differ in whether they collapse spaces within a picture; these they all keep.
+            shown = html.escape(piece).replace(" ", "&#160;")
+            print(f'<text x="{x:.1f}" y="{y}" textLength="{len(piece) * step:.1f}" style="{css(one)}">{shown}</text>')
+        column += len(piece)
+print("</g></svg>")

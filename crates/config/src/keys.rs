@@ -113,7 +113,7 @@ static NOTIFY: Table = Table::of(&[
         "A command on the host; it has the sandbox as `$1`, what is asked as `$2`, and the id as `$3`.",
     ),
     key("desktop", Shape::Switch, "Whether the desktop shows it (`notify-send`)."),
-    key("bell", Shape::Switch, "Whether a terminal that follows (`status -f`) rings."),
+    key("bell", Shape::Switch, "Whether a terminal that follows (`status -f`, `top`) rings."),
 ]);
 
 static PROJECT: Table = Table::of(&[

@@ -33,7 +33,7 @@ use std::{
 use askama::filters::Safe;
 use hothouse_dashboard::{
     Section,
-    page::Ran,
+    page::{Note, Progress, Ran},
     place::{Part, Place, Subject},
 };
 use hothouse_ingress::{
@@ -70,6 +70,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// The maximum size of a form.
 const FORM_LIMIT: usize = 4 << 10;
 
+/// How long a page says what succeeded.
+const SAID: Duration = Duration::from_secs(15);
+
 const COOKIE: &str = "__Host-hothouse";
 
 /// The dashboard.
@@ -77,8 +80,8 @@ pub(crate) struct Dashboard {
     daemon: Daemon,
     port: OnceLock<u16>,
     keys: Mutex<Keys>,
-    /// Why the last action on a sandbox failed.
-    failures: Mutex<HashMap<String, String>>,
+    /// What the last action on a sandbox or in the inbox led to.
+    notes: Mutex<HashMap<String, (Note, Instant)>>,
     /// The results of scenarios run from a page, by sandbox and name.
     scenarios: Mutex<HashMap<(String, String), Ran>>,
     rendered: Rendered,
@@ -112,7 +115,7 @@ impl Dashboard {
             daemon,
             port: OnceLock::new(),
             keys: Mutex::default(),
-            failures: Mutex::default(),
+            notes: Mutex::default(),
             scenarios: Mutex::default(),
             rendered: Rendered::default(),
             reports: Reports::default(),
@@ -270,16 +273,19 @@ impl Dashboard {
         response
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns what the last actions led to: failures, and what succeeded a moment ago.
+    fn notes(&self) -> HashMap<String, Note> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.retain(|_, (note, at)| note.progress != Progress::Done || at.elapsed() < SAID);
+        notes.iter().map(|(key, (note, _))| (key.clone(), note.clone())).collect()
     }
 
     fn scenarios(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Ran>> {
         self.scenarios.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failure_of(&self, id: &str) -> Option<String> {
-        self.failures().get(id).cloned()
+    fn note_of(&self, key: &str) -> Option<Note> {
+        self.notes().remove(key)
     }
 
     /// Performs the action of a form, if the form is ours.
@@ -307,26 +313,39 @@ impl Dashboard {
         };
         // Only to one of our pages.
         let back = query_value(&form, "back").and_then(|back| Place::read(&back));
-        let back = back.unwrap_or(Place::Overview).path();
+        let back = back.unwrap_or(Place::Overview);
+        let key = if back == Place::Inbox { inbox::KEY.to_owned() } else { id.clone() };
         // Continues if the browser disconnects.
         let dashboard = self.clone();
-        let done = self.handle.spawn(async move { dashboard.fulfil(id, what).await });
-        tokio::time::timeout(Duration::from_secs(2), done).await.ok();
+        let done = self.handle.spawn(async move { dashboard.fulfil(key, id, what).await });
+        let done = tokio::time::timeout(Duration::from_secs(2), done).await;
+        let made = done.ok().and_then(Result::ok).flatten();
         self.rendered.forget();
-        let mut response = pages::redirect(&back, None);
+        let mut response = pages::redirect(&made.unwrap_or(back).path(), None);
         *response.status_mut() = StatusCode::SEE_OTHER;
         response
     }
 
-    async fn fulfil(self: Arc<Self>, id: String, wish: Wish) {
+    /// Performs an action, and keeps what it led to for the page that asked. Returns the place that it made.
+    async fn fulfil(self: Arc<Self>, key: String, id: String, wish: Wish) -> Option<Place> {
+        self.keep_note(&key, Some(Note::running()));
         let done = actions::fulfil(&self, &id, wish).await;
         self.daemon.keepers.refresh_urls().await;
-        let mut failures = self.failures();
-        match done {
-            Ok(()) => failures.remove(&id),
-            Err(failure) => failures.insert(id, failure.message),
+        let (note, made) = match done {
+            Ok(done) => (done.said.map(Note::success), done.made),
+            Err(failure) => (Some(Note::failure(&failure)), None),
         };
-        drop(failures);
+        self.keep_note(&key, note);
+        made
+    }
+
+    fn keep_note(&self, key: &str, note: Option<Note>) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        match note {
+            Some(note) => notes.insert(key.to_owned(), (note, Instant::now())),
+            None => notes.remove(key),
+        };
+        drop(notes);
         self.rendered.forget();
     }
 }

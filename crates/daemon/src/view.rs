@@ -76,8 +76,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let installed = engine.is_installed(&record);
     let room_stack = engine.stack_name(&record);
     let agent = agent(daemon, &record);
-    let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
-    let asks = asks.filter(|ask| ask.state == AskState::Open).count();
+    let asks = open_asks(daemon, &record);
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
     let seed = daemon.keepers.seeds.summary(&record).map(run_seed);
     let Capabilities { backend, offered } = engine.capabilities();
@@ -131,6 +130,12 @@ fn agent(daemon: &Daemon, record: &SandboxRecord) -> Option<AgentBrief> {
     })
 }
 
+/// Returns how many requests of its agents wait for the user.
+fn open_asks(daemon: &Daemon, record: &SandboxRecord) -> usize {
+    let asks = daemon.engine.asks(Some(record.key)).unwrap_or_default();
+    asks.iter().filter(|ask| ask.state == AskState::Open).count()
+}
+
 /// Converts a sandbox for a list: its state, services, apps and agent. Fields that would have to be read or computed are left
 /// out.
 pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
@@ -142,6 +147,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let apps = apps(daemon, &record, &mut Vec::new());
     let agent = agent(daemon, &record);
+    let asks = open_asks(daemon, &record);
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -162,7 +168,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         profile: String::new(),
         run: None,
         services,
-        asks: 0,
+        asks,
         agent,
         exposed: Vec::new(),
         apps,

@@ -183,10 +183,9 @@ fn error(error: ErrorBody, folder: &str) -> Detail {
         vec![method, request.url.clone().unwrap_or_default()]
     });
     parts.extend(table("Request", request.collect()));
-    let crumbs =
-        error.breadcrumbs.iter().rev().take(LIST_MOST).map(|crumb| {
-            vec![crumb.category.clone(), crumb.level.clone(), short(&crumb.message, 500)]
-        });
+    let crumbs = error.breadcrumbs.iter().rev().take(LIST_MOST).map(|crumb| {
+        vec![crumb.category.clone(), crumb.level.clone(), short(&crumb_text(crumb), 500)]
+    });
     parts.extend(table("Before it, the newest first", crumbs.collect()));
     let tags = error.tags.iter().map(|(key, value)| vec![key.clone(), value.clone()]);
     parts.extend(table("Tags", tags.collect()));
@@ -198,6 +197,14 @@ fn error(error: ErrorBody, folder: &str) -> Detail {
     }
     let title = format!("{}: {}", error.error_type, short(&error.message, 300));
     Detail { title, facts: facts.into_iter().flatten().collect(), parts }
+}
+
+/// Describes a breadcrumb: its message, then its data. Those of requests have only data.
+fn crumb_text(crumb: &Breadcrumb) -> String {
+    let data = crumb.data.as_ref().and_then(Value::as_object);
+    let data = data.into_iter().flatten().map(|(key, value)| format!("{key}={}", inline(value)));
+    let message = (!crumb.message.is_empty()).then(|| crumb.message.clone());
+    message.into_iter().chain(data).collect::<Vec<_>>().join(" ")
 }
 
 fn stack_line(frame: &Frame) -> StackLine {
@@ -370,7 +377,8 @@ fn page(page: BrowseReport, folder: &str) -> Detail {
     parts.extend(table("Console", console.collect()));
     let failed = page.failed_requests.iter().take(LIST_MOST).map(|failed| {
         let status = failed.status.map(|status| status.to_string()).unwrap_or_default();
-        vec![failed.method.clone(), failed.url.clone(), status, failed.reason.clone()]
+        let reason = Some(&failed.reason).filter(|reason| **reason != status);
+        vec![failed.method.clone(), failed.url.clone(), status, reason.cloned().unwrap_or_default()]
     });
     parts.extend(table("Failed requests", failed.collect()));
     let steps = page.steps.iter().take(LIST_MOST).map(|step| {
@@ -410,4 +418,46 @@ fn links(title: &'static str, links: Vec<String>) -> Option<Part> {
 /// Returns whether a page may link to this URL.
 pub fn is_followed(link: &str) -> bool {
     link.starts_with("https://") || link.starts_with("http://")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns the rows of a table.
+    fn rows(detail: &Detail, wanted: &str) -> Vec<Vec<String>> {
+        let found = detail.parts.iter().find_map(|part| match part {
+            Part::Table { title, rows } if *title == wanted => Some(rows.clone()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    #[test]
+    fn what_happened_before_an_error_is_shown_also_where_it_has_only_data() {
+        let body = json!({ "breadcrumbs": [
+            { "category": "http", "level": "", "message": "", "data": { "method": "GET", "status_code": 200 } },
+            { "category": "console", "level": "error", "message": "broke", "data": { "logger": "x" } },
+        ] });
+        let shown = error(serde_json::from_value(body).unwrap(), "/run");
+        assert_eq!(
+            rows(&shown, "Before it, the newest first"),
+            [["console", "error", "broke logger=x"], ["http", "", "method=GET status_code=200"]]
+        );
+    }
+
+    #[test]
+    fn a_failed_request_has_its_status_once() {
+        let body = json!({ "failed_requests": [
+            { "method": "POST", "url": "/a", "status": 500, "reason": "500" },
+            { "method": "GET", "url": "/b", "reason": "net::ERR_FAILED" },
+        ] });
+        let shown = page(serde_json::from_value(body).unwrap(), "/run");
+        assert_eq!(
+            rows(&shown, "Failed requests"),
+            [["POST", "/a", "500", ""], ["GET", "/b", "", "net::ERR_FAILED"]]
+        );
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use hothouse_ingress::html::{self, Markup};
-use hothouse_model::record::Record;
+use hothouse_model::{Failure, record::Record};
 use jiff::Timestamp;
 
 use crate::{
@@ -31,8 +31,57 @@ pub struct Head {
     pub token: String,
     /// The id of the sandbox, while it exists.
     pub sandbox: Option<String>,
-    /// Why the last action failed.
-    pub failure: Option<String>,
+    /// What the last action led to.
+    pub note: Option<Note>,
+}
+
+/// What an action led to.
+#[derive(Clone, Debug)]
+pub struct Note {
+    pub text: String,
+    pub hints: Vec<String>,
+    pub progress: Progress,
+}
+
+/// How far an action is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Running,
+    Done,
+    Failed,
+}
+
+impl Progress {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failure",
+        }
+    }
+}
+
+impl Note {
+    pub fn running() -> Self {
+        Self::of(Progress::Running, "Working on it…".to_owned())
+    }
+
+    pub fn success(text: String) -> Self {
+        Self::of(Progress::Done, text)
+    }
+
+    pub fn failure(failure: &Failure) -> Self {
+        let hints = failure.hints.clone();
+        Self { hints, ..Self::of(Progress::Failed, failure.in_a_line()) }
+    }
+
+    fn of(progress: Progress, text: String) -> Self {
+        Self { text, hints: Vec::new(), progress }
+    }
+
+    pub fn class(&self) -> &'static str {
+        self.progress.class()
+    }
 }
 
 /// An entry of the navigation.
@@ -325,6 +374,8 @@ pub struct Asked {
     pub project: String,
     pub sandbox: String,
     pub text: String,
+    /// The page of its sandbox.
+    pub to: String,
     /// The request, such as `host api.example.com`.
     pub wanted: Option<String>,
     pub age: String,
@@ -336,6 +387,8 @@ pub struct Pending {
     pub id: String,
     pub project: String,
     pub sandbox: String,
+    /// The page of its sandbox.
+    pub to: String,
     pub changes: Vec<(String, serde_json::Value, serde_json::Value)>,
     /// The text to approve: the approval of any other text is refused.
     pub text: String,
@@ -347,6 +400,8 @@ pub struct Denied {
     pub id: String,
     pub project: String,
     pub sandbox: String,
+    /// The page of its connections.
+    pub to: String,
     pub rule: String,
     pub attempts: usize,
     pub processes: String,
@@ -360,7 +415,7 @@ pub struct Inbox {
     pub pending: Vec<Pending>,
     pub denied: Vec<Denied>,
     pub token: String,
-    pub failure: Option<String>,
+    pub note: Option<Note>,
 }
 
 /// A run in the list of all runs.

@@ -29,7 +29,8 @@ use tokio::sync::watch;
 use crate::{Keepers, timelines::RunPlace};
 
 pub use self::{
-    compare::{CompareWish, compare},
+    artifacts::outcomes_of,
+    compare::{CompareWish, common_scenario, compare},
     fresh::{Judge, ProveWish, prove, sweep},
     scenario::smoke,
     summary::{Files, summarize},

@@ -58,7 +58,10 @@ fn run(session: &Session, ui: &Ui, mut state: State, every: Duration) -> Result<
         };
         match act {
             Some(Act::Quit) => break Ok(ExitCode::SUCCESS),
-            Some(Act::Open(url)) => url::browse(ui, &url),
+            Some(Act::Open(url)) => {
+                let failed = url::opened(&url).err();
+                state.note = failed.map(|why| format!("{why}. Open {url} yourself."));
+            }
             Some(Act::Run(words)) => {
                 ratatui::restore();
                 state.note = foreground(ui, &words).err();
@@ -72,7 +75,13 @@ fn run(session: &Session, ui: &Ui, mut state: State, every: Duration) -> Result<
         if looked.elapsed() >= every {
             looked = Instant::now();
             match session.get::<TopView>(route::TOP) {
-                Ok(view) => state.take(view),
+                Ok(view) => {
+                    let asks = state.asks();
+                    state.take(view);
+                    if state.asks() > asks && super::ask::rings(session) {
+                        ui.ring();
+                    }
+                }
                 Err(failure) => state.note = Some(failure.message),
             }
         }

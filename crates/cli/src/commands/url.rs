@@ -67,9 +67,15 @@ fn usual_app(sandbox: &SandboxView) -> Result<String, Failure> {
 
 /// Shows a URL in the user's browser, if there is a desktop. The caller prints the URL in any case.
 pub(super) fn browse(ui: &Ui, url: &str) {
-    if let Err(error) = Program::new("xdg-open").arg(url).leave() {
-        ui.say(&format!("No browser was opened: {error}. Open the URL yourself."));
+    if let Err(why) = opened(url) {
+        ui.say(&format!("{why}. Open the URL yourself."));
     }
+}
+
+/// Opens a URL in the user's browser, or says why that did not work.
+pub(super) fn opened(url: &str) -> Result<(), String> {
+    let left = Program::new("xdg-open").arg(url).leave();
+    left.map_err(|error| format!("No browser was opened: {error}"))
 }
 
 /// Opens the worktree of a sandbox in an editor.

@@ -12,8 +12,12 @@ use hothouse_api::{
     webhook::WebhookBody,
     workspace::SnapshotBody,
 };
-use hothouse_dashboard::{page::Ran, place::Subject};
+use hothouse_dashboard::{
+    page::Ran,
+    place::{Part, Place, Subject},
+};
 use hothouse_engine::UpSpec;
+use hothouse_evidence::checks::Check;
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, SandboxRecord, record::bodies, stack::ServiceAction,
 };
@@ -98,16 +102,27 @@ impl Wish {
     }
 }
 
+/// What a page shows after an action that succeeded.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Done {
+    /// What to say; nothing if the page itself shows it.
+    pub(super) said: Option<String>,
+    /// The place that it made.
+    pub(super) made: Option<Place>,
+}
+
 /// Performs the action of a form. The id is that of a sandbox, or of an agent's request.
 pub(super) async fn fulfil(
     dashboard: &Arc<Dashboard>,
     id: &str,
     wish: Wish,
-) -> Result<(), Failure> {
+) -> Result<Done, Failure> {
     let daemon = &dashboard.daemon;
+    let mut result = Done { said: said(&wish), made: None };
     if let Wish::Answer(allow, answer) = wish {
         let body = AnswerBody { id: id.to_owned(), allow, answer };
-        return done(ask::answer(State(daemon.clone()), Json(body)).await);
+        done(ask::answer(State(daemon.clone()), Json(body)).await)?;
+        return Ok(result);
     }
     let (known, wanted) = (daemon.clone(), id.to_owned());
     let found = blocking(move || Ok(records::sandbox(&known, &wanted))).await;
@@ -116,9 +131,44 @@ pub(super) async fn fulfil(
         Failure::new(FailureKind::NotFound, "the sandbox is gone").hint("reload the page")
     })?;
     match wish {
-        Wish::Smoke(scenario) => smoke(dashboard, &sandbox, scenario).await,
-        wish => on(daemon, sandbox, wish).await,
+        Wish::Smoke(scenario) => smoke(dashboard, &sandbox, scenario).await?,
+        Wish::Fork { label, name } => {
+            result.made = Some(fork(daemon, &sandbox, &label, name).await?)
+        }
+        wish => on(daemon, sandbox, wish).await?,
     }
+    Ok(result)
+}
+
+/// Returns what to say once an action is done whose effect the page does not show by itself.
+fn said(wish: &Wish) -> Option<String> {
+    Some(match wish {
+        Wish::Restart(service) => format!("Restarted {service}."),
+        Wish::Allow(rule) => format!("Allowed {rule}, effective immediately."),
+        Wish::Restore(label) => format!("Restored {label}."),
+        Wish::Fork { label, name } => format!("Made {name} from {label}."),
+        Wish::Resend(_) => "Sent again.".to_owned(),
+        Wish::Fixture(_) => "Wrote the fixture.".to_owned(),
+        Wish::Approve(_) => "Approved the settings.".to_owned(),
+        Wish::Answer(true, _) => "Allowed; the agent is told.".to_owned(),
+        Wish::Answer(false, _) => "Denied; the agent is told.".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Makes a sandbox from a snapshot; returns its page.
+async fn fork(
+    daemon: &Daemon,
+    sandbox: &SandboxRecord,
+    label: &str,
+    name: String,
+) -> Result<Place, Failure> {
+    let from = Some(format!("{}@{label}", sandbox.name));
+    let folder = sandbox.worktree.to_string_lossy().into_owned();
+    let body = forked(name, folder, from);
+    let made = crate::routes::sandbox::fork(State(daemon.clone()), operation(), Json(body)).await;
+    let made = made.map_err(|ErrorResponse(failure)| failure)?.0;
+    Ok(Place::Of(Subject::Sandbox(made.id), Part::Start))
 }
 
 async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), Failure> {
@@ -151,12 +201,6 @@ async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), F
         Wish::Restore(label) => {
             let body = SnapshotBody { sandbox: sandbox_name, folder, label: Some(label) };
             done(snapshot::restore(state, operation(), Json(body)).await)
-        }
-        Wish::Fork { label, name } => {
-            let from = Some(format!("{}@{label}", sandbox.name));
-            let folder = sandbox.worktree.to_string_lossy().into_owned();
-            let body = forked(name, folder, from);
-            done(crate::routes::sandbox::fork(state, operation(), Json(body)).await)
         }
         Wish::Approve(shown) => {
             let pending = egress::pending(state.clone(), Query(named)).await;
@@ -284,23 +328,26 @@ async fn smoke(
     let ran = proof::smoke(State(dashboard.daemon.clone()), operation(), Json(body)).await;
     let ran = match ran {
         Ok(proof) => outcome(proof.0),
-        Err(ErrorResponse(failure)) => Ran::Failed(failure.message),
+        Err(ErrorResponse(failure)) => Ran::Failed(failure.in_a_line()),
     };
     dashboard.scenarios().insert(key, ran);
     Ok(())
 }
 
 fn outcome(proof: ProofView) -> Ran {
-    let checks = proof.checks.into_iter().map(|check| {
-        let what = format!("{} {}: {}", check.kind, check.query, check.wanted);
-        match check.ok {
-            true => (true, what),
-            false => (false, format!("{what}; {}", check.seen)),
-        }
-    });
+    let checks = proof.checks.iter().map(told);
     match proof.failure {
         Some(failure) => Ran::Failed(failure),
         None => Ran::Done { ok: proof.ok, checks: checks.collect(), run: proof.run },
+    }
+}
+
+/// Describes a check, with what was seen if it does not hold.
+pub(super) fn told(check: &Check) -> (bool, String) {
+    let what = format!("{} {}: {}", check.kind, check.query, check.wanted);
+    match check.ok {
+        true => (true, what),
+        false => (false, format!("{what}; {}", check.seen)),
     }
 }
 

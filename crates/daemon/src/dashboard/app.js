@@ -55,6 +55,12 @@
     const isMarked = chosen !== null && !chosen.isCollapsed && main2.contains(chosen.anchorNode);
     return isMarked || document.querySelector("#sure.asked") !== null;
   }
+  function showWaiting(count) {
+    const badge = document.getElementById("waiting");
+    if (!badge) return;
+    badge.textContent = count;
+    badge.hidden = count === "0";
+  }
   function keepLive(main2, shown) {
     for (const pre of main2.querySelectorAll('.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
     const at = main2.dataset["at"];
@@ -75,9 +81,11 @@
       live.className = "live on";
     };
     source.onerror = () => {
-      live.textContent = "not connected";
+      const ended = source.readyState === EventSource.CLOSED;
+      live.textContent = ended ? "session ended: run hothouse ui" : "not connected";
       live.className = "live off";
     };
+    source.addEventListener("waiting", (event) => showWaiting(event.data));
     source.onmessage = (event) => {
       if (isHeld(main2)) waiting = event.data;
       else show(event.data);

@@ -8,10 +8,18 @@ use hothouse_dashboard::{
     place::{Part, Place, Subject},
     text::age,
 };
-use hothouse_evidence::compare::{Comparison, Difference, SideShown};
+use hothouse_evidence::{
+    compare::{Comparison, Difference, SideShown},
+    outcome::ScenarioOutcome,
+};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::html::Markup;
-use hothouse_model::{SandboxRecord, agent::RaceView, record::Kind};
+use hothouse_model::{
+    SandboxRecord,
+    agent::RaceView,
+    record::{Kind, Record},
+};
+use hothouse_reconcile::proofs;
 
 use super::{actions::operation, query_values, records};
 use crate::{
@@ -120,12 +128,25 @@ fn difference(one: Difference, first: &str) -> DifferenceLine {
     }
 }
 
-/// Reads the mails and pictures of the first side and of each other side.
+/// Reads the mails and pictures of the first side and of each other side: those of the scenario that was compared, as a
+/// run may have several.
 fn beside(daemon: &Daemon, sides: &[SideShown]) -> Vec<Beside> {
+    let place_of = |side: &SideShown| {
+        records::find(daemon, &Subject::Run(side.run.clone())).map(|run| run.place)
+    };
+    let outcomes = |side| place_of(side).as_ref().map(proofs::outcomes_of).unwrap_or_default();
+    let outcomes: Vec<_> = sides.iter().map(outcomes).collect();
+    let scenario = proofs::common_scenario(&outcomes);
     let read = |side: &SideShown| {
-        let run = records::find(daemon, &Subject::Run(side.run.clone()))?;
-        let folder = run.place.folder.to_string_lossy().into_owned();
-        let of = |kind: Kind| records::newest(daemon, &run.place, kind, READ);
+        let place = place_of(side)?;
+        let folder = place.folder.to_string_lossy().into_owned();
+        let mut outcomes = proofs::outcomes_of(&place).into_iter();
+        let outcome = outcomes.find(|outcome| Some(&outcome.scenario) == scenario.as_ref());
+        let of = |kind: Kind| {
+            let mut found = records::newest(daemon, &place, kind, READ);
+            found.retain(|record| outcome.as_ref().is_none_or(|outcome| is_of(record, outcome)));
+            found
+        };
         let mails = compare::mails(&side.run, &folder, &of(Kind::Mail));
         Some((mails, compare::shots(&side.run, &folder, &of(Kind::Browser))))
     };
@@ -141,6 +162,17 @@ fn beside(daemon: &Daemon, sides: &[SideShown]) -> Vec<Beside> {
         })
     };
     others.iter().filter_map(pair).collect()
+}
+
+/// Whether a record belongs to a scenario: it was written while that ran, or has its pictures.
+fn is_of(record: &Record, outcome: &ScenarioOutcome) -> bool {
+    if record.kind != Kind::Browser {
+        return record.seq > outcome.mark && record.seq <= outcome.upto;
+    }
+    let own: Vec<&String> = outcome.page.iter().flat_map(|page| &page.screenshots).collect();
+    let pictures = record.body["screenshots"].as_array().into_iter().flatten();
+    let mut pictures = pictures.filter_map(|picture| picture.as_str());
+    pictures.any(|picture| own.iter().any(|own| picture.ends_with(own.as_str())))
 }
 
 /// Renders all races.
@@ -172,5 +204,32 @@ fn race(name: String, view: RaceView, sandboxes: &[SandboxRecord]) -> Race {
         problem: None,
         is_over: true,
         compare: (runs.len() > 1).then(|| compare::address(&runs)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_evidence::page::PageSeen;
+    use hothouse_model::record::Draft;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_scenario_led_to_is_shown_beside_another() {
+        let page =
+            PageSeen { screenshots: vec!["browser/1/page.png".into()], ..PageSeen::default() };
+        let outcome = ScenarioOutcome { mark: 3, upto: 7, page: Some(page), ..Default::default() };
+        let record = |kind: Kind, seq: u64, body| {
+            let draft = Draft::new(kind, Timestamp::UNIX_EPOCH, "", body);
+            Record { seq, ..draft.into_record("x", "a", "run_1") }
+        };
+        for (seq, is_own) in [(3, false), (4, true), (7, true), (8, false)] {
+            assert_eq!(is_of(&record(Kind::Mail, seq, json!({})), &outcome), is_own, "{seq}");
+        }
+        let shot = |file: &str| record(Kind::Browser, 9, json!({ "screenshots": [file] }));
+        assert!(is_of(&shot("/runs/run_1/browser/1/page.png"), &outcome));
+        assert!(!is_of(&shot("/runs/run_1/browser/2/page.png"), &outcome));
     }
 }

@@ -44,8 +44,8 @@ pub(super) async fn make(
     let daemon = &dashboard.daemon;
     let (title, main, is_live) = match place {
         Place::Inbox => {
-            let failures = dashboard.failure_of(inbox::KEY);
-            ("Inbox".to_owned(), inbox::make(daemon, token, failures).await, true)
+            let note = dashboard.note_of(inbox::KEY);
+            ("Inbox".to_owned(), inbox::make(daemon, token, note).await, true)
         }
         Place::Of(subject, Part::Record(section, id)) => {
             let head = on_thread(dashboard, move |known| records::head(known, &subject, token));
@@ -92,15 +92,15 @@ fn quiet(
     let daemon = &dashboard.daemon;
     match place {
         Place::Overview => {
-            let failures = dashboard.failures().clone();
-            Some((String::new(), page::overview_of(dashboard, &token, &failures)?, true))
+            let notes = dashboard.notes();
+            Some((String::new(), page::overview_of(dashboard, &token, notes)?, true))
         }
         Place::Races => Some(("Races".to_owned(), compared::races(daemon), true)),
         Place::Runs => Some(("Runs".to_owned(), runs(daemon), true)),
         Place::Of(Subject::Sandbox(id), Part::Start) => {
             let head = records::head(dashboard, &Subject::Sandbox(id.clone()), token.clone())?;
             let navigation = pages::head(&head, None);
-            let main = page::single_of(dashboard, &id, &token, head.failure.clone(), navigation)?;
+            let main = page::single_of(dashboard, &id, &token, navigation)?;
             Some((head.name, main, true))
         }
         Place::Of(Subject::Sandbox(id), Part::Changes) => {

@@ -3,7 +3,9 @@
 use axum::extract::{Query, State};
 use hothouse_api::{ask::AskView, ask::AsksQuery, egress::LearnQuery, sandbox::FindQuery};
 use hothouse_dashboard::{
-    page::{Asked, Denied, Inbox, Pending, render},
+    Section,
+    page::{Asked, Denied, Inbox, Note, Pending, render},
+    place::{Part, Place, Subject},
     text::age,
 };
 use hothouse_host::{Clock, clock::HostClock};
@@ -16,7 +18,7 @@ use crate::{
     routes::{ask, blocking, egress},
 };
 
-/// The key of failed answers.
+/// The key of what was last done in the inbox.
 pub(super) const KEY: &str = "inbox";
 
 /// How many denials of one sandbox are listed.
@@ -29,17 +31,23 @@ pub(super) fn count(daemon: &Daemon) -> usize {
 }
 
 /// Renders the inbox.
-pub(super) async fn make(daemon: &Daemon, token: String, failure: Option<String>) -> Markup {
+pub(super) async fn make(daemon: &Daemon, token: String, note: Option<Note>) -> Markup {
     let asks = ask::list(State(daemon.clone()), Query(AsksQuery::default())).await;
-    let asked = asks.map(|asks| asks.0).unwrap_or_default().into_iter().map(asked);
     let engine = daemon.engine.clone();
     let all = blocking(move || engine.sandboxes()).await.unwrap_or_default();
+    let asked = asks.map(|asks| asks.0).unwrap_or_default().into_iter().map(|ask| {
+        let is_of = |sandbox: &&SandboxRecord| {
+            sandbox.project.as_str() == ask.project && sandbox.name.as_str() == ask.sandbox
+        };
+        let to = all.iter().find(is_of).map(|sandbox| page_of(sandbox, Part::Start));
+        asked(ask, to.unwrap_or_default())
+    });
     let (mut pending, mut denied) = (Vec::new(), Vec::new());
     for sandbox in all.iter().filter(|sandbox| is_up(sandbox)) {
         pending.extend(changes_of(daemon, sandbox).await);
         denied.extend(denials_of(daemon, sandbox).await);
     }
-    render(&Inbox { asked: asked.collect(), pending, denied, token, failure })
+    render(&Inbox { asked: asked.collect(), pending, denied, token, note })
 }
 
 fn is_up(sandbox: &SandboxRecord) -> bool {
@@ -54,12 +62,17 @@ pub(super) fn named(sandbox: &SandboxRecord) -> FindQuery {
     }
 }
 
-fn asked(ask: AskView) -> Asked {
+fn page_of(sandbox: &SandboxRecord, part: Part) -> String {
+    Place::Of(Subject::Sandbox(sandbox.id.to_string()), part).path()
+}
+
+fn asked(ask: AskView, to: String) -> Asked {
     let host = ask.host.map(|host| format!("host {host}"));
     let secret = ask.secret.map(|secret| format!("secret {secret}"));
     let limit = ask.limit.map(|limit| format!("limit {limit}"));
     Asked {
         id: ask.id,
+        to,
         project: ask.project,
         sandbox: ask.sandbox,
         text: ask.text,
@@ -80,6 +93,7 @@ async fn changes_of(daemon: &Daemon, sandbox: &SandboxRecord) -> Option<Pending>
         id: sandbox.id.to_string(),
         project: sandbox.project.to_string(),
         sandbox: sandbox.name.to_string(),
+        to: page_of(sandbox, Part::Start),
         changes: changes.collect(),
         text: digest(pending.text.as_bytes()),
     })
@@ -94,6 +108,7 @@ async fn denials_of(daemon: &Daemon, sandbox: &SandboxRecord) -> Vec<Denied> {
         id: sandbox.id.to_string(),
         project: sandbox.project.to_string(),
         sandbox: sandbox.name.to_string(),
+        to: page_of(sandbox, Part::Section(Section::Network)),
         rule: rule.rule,
         attempts: rule.attempts,
         processes: rule.processes.join(", "),

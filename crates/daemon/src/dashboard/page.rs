@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use askama::{Template, filters::Safe};
 use hothouse_api::{SandboxView, service::ServiceView};
 use hothouse_dashboard::{
+    page::Note,
     place::Subject,
     spark::Usage,
     text::{age, encoded, short},
@@ -45,8 +46,8 @@ const PROGRAMS: usize = 200;
 struct Shown {
     view: SandboxView,
     asleep: bool,
-    /// Why the last action from a page failed.
-    failure: Option<String>,
+    /// What the last action from a page led to.
+    note: Option<Note>,
     /// Its newest run with a result.
     proof: Option<Proof>,
     /// The log of each service; only on the page of a single sandbox.
@@ -149,7 +150,7 @@ impl LongLog {
 pub(super) fn overview_of(
     dashboard: &Dashboard,
     token: &str,
-    failures: &HashMap<String, String>,
+    mut notes: HashMap<String, Note>,
 ) -> Option<Markup> {
     let daemon = &dashboard.daemon;
     let all = daemon.engine.sandboxes().ok()?;
@@ -162,7 +163,7 @@ pub(super) fn overview_of(
         programs: Vec::new(),
         usage: usages.remove(&record.key),
         asleep: is_asleep(&record),
-        failure: failures.get(record.id.as_str()).cloned(),
+        note: notes.remove(record.id.as_str()),
         view: view::row(daemon, record),
         now,
     });
@@ -174,7 +175,6 @@ pub(super) fn single_of(
     dashboard: &Dashboard,
     id: &str,
     token: &str,
-    failure: Option<String>,
     navigation: Markup,
 ) -> Option<Markup> {
     let daemon = &dashboard.daemon;
@@ -193,7 +193,7 @@ pub(super) fn single_of(
         programs: programs(daemon, &record),
         usage: usages.remove(&record.key),
         asleep: is_asleep(&record),
-        failure,
+        note: None,
         view: view::sandbox(daemon, record),
         now,
     };
@@ -366,6 +366,7 @@ fn is_up(state: SandboxState) -> bool {
 #[cfg(test)]
 mod tests {
     use hothouse_api::sandbox::{AgentBrief, AppView, CaveatView, RunView};
+    use hothouse_dashboard::page::Progress;
     use hothouse_model::{
         Word,
         stack::service::{Exit, Found},
@@ -454,7 +455,7 @@ mod tests {
         Shown {
             view,
             asleep: false,
-            failure: Some(word()),
+            note: Some(Note { text: word(), hints: vec![word()], progress: Progress::Failed }),
             proof: Some(Proof { scenario: word(), ok: false, run: word() }),
             logs,
             usage: Some(Usage::new(&[1], &[2], 3)),

@@ -8,7 +8,10 @@ use hothouse_dashboard::{
     text::age,
     tree,
 };
-use hothouse_evidence::expected;
+use hothouse_evidence::{
+    expected,
+    outcome::{Progress, ScenarioOutcome},
+};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::html::Markup;
 use hothouse_model::{
@@ -19,7 +22,7 @@ use hothouse_model::{
 use hothouse_reconcile::{proofs, timelines::RunPlace};
 use hothouse_timeline::{Direction, Reader, Selection};
 
-use super::Dashboard;
+use super::{Dashboard, actions::told};
 use crate::{
     Daemon,
     routes::{blocking, request},
@@ -96,7 +99,7 @@ pub(super) fn head(dashboard: &Dashboard, subject: &Subject, token: String) -> O
         run: run.map(|run| run.place.run),
         counts: counts.map(|(kind, count)| (kind.to_owned(), count)).collect(),
         token,
-        failure: id.as_deref().and_then(|id| dashboard.failure_of(id)),
+        note: id.as_deref().and_then(|id| dashboard.note_of(id)),
         sandbox: id,
     })
 }
@@ -212,9 +215,19 @@ fn snapshots(daemon: &Daemon, sandbox: &SandboxRecord) -> Vec<Kept> {
 
 fn stories(dashboard: &Dashboard, sandbox: &SandboxRecord) -> Vec<Story> {
     let Ok(config) = dashboard.daemon.engine.scenario_config(sandbox) else { return Vec::new() };
+    let place = find(&dashboard.daemon, &Subject::Sandbox(sandbox.id.to_string()));
+    let outcomes = place.as_ref().map(|run| proofs::outcomes_of(&run.place)).unwrap_or_default();
     let ran = |name: &str| -> Option<Ran> {
         let key = (sandbox.id.to_string(), name.to_owned());
-        dashboard.scenarios().get(&key).cloned()
+        let from_here = dashboard.scenarios().get(&key).cloned();
+        if matches!(from_here, Some(Ran::Running | Ran::Failed(_))) {
+            return from_here;
+        }
+        let done = |outcome: &&ScenarioOutcome| {
+            outcome.scenario == name && outcome.progress == Progress::Done
+        };
+        let recorded = outcomes.iter().rev().find(done).zip(place.as_ref());
+        recorded.map(|(outcome, run)| kept(outcome, &run.place.run)).or(from_here)
     };
     let story = config.scenarios.iter().map(|(name, scenario)| Story {
         name: name.to_string(),
@@ -223,6 +236,18 @@ fn stories(dashboard: &Dashboard, sandbox: &SandboxRecord) -> Vec<Story> {
         last: ran(name.as_str()),
     });
     story.collect()
+}
+
+/// Returns the recorded result of a scenario, whoever ran it.
+fn kept(outcome: &ScenarioOutcome, run: &str) -> Ran {
+    match &outcome.failure {
+        Some(failure) => Ran::Failed(failure.clone()),
+        None => Ran::Done {
+            ok: outcome.ok,
+            checks: outcome.checks.iter().map(told).collect(),
+            run: run.to_owned(),
+        },
+    }
 }
 
 /// Summarizes the run, and renders the page with the summary.

@@ -48,23 +48,29 @@ async fn follow(
     event_tx: mpsc::Sender<Bytes>,
 ) {
     let mut operations = dashboard.daemon.event_tx.subscribe();
-    let (mut shown, mut looks) = (String::new(), 0);
+    let (mut shown, mut looks, mut waiting) = (String::new(), 0, None);
     let mut heard = tokio::time::Instant::now();
     loop {
         let Some(content) = dashboard.content(&at, &session).await else { return };
         let now = &content.main.0;
-        let event = match *now == shown {
-            false => Some(event(now)),
-            true if heard.elapsed() >= SILENCE => Some(": still here\n\n".to_owned()),
-            true => None,
-        };
+        let mut events = String::new();
+        if *now != shown {
+            events.push_str(&event(now));
+        }
+        // The header is not part of what is sent again.
+        if waiting.replace(content.waiting) != Some(content.waiting) {
+            events.push_str(&format!("event: waiting\n{}", event(&content.waiting.to_string())));
+        }
+        if events.is_empty() && heard.elapsed() >= SILENCE {
+            events.push_str(": still here\n\n");
+        }
         looks = if *now == shown { looks + 1 } else { 0 };
         if *now != shown {
             shown.clone_from(now);
         }
-        if let Some(event) = event {
+        if !events.is_empty() {
             heard = tokio::time::Instant::now();
-            if event_tx.send(event.into()).await.is_err() {
+            if event_tx.send(events.into()).await.is_err() {
                 return;
             }
         }

@@ -81,6 +81,14 @@ function isHeld(main: HTMLElement): boolean {
   return isMarked || document.querySelector('#sure.asked') !== null;
 }
 
+/** How many decisions wait for the user, beside the inbox. */
+function showWaiting(count: string): void {
+  const badge = document.getElementById('waiting');
+  if (!badge) return;
+  badge.textContent = count;
+  badge.hidden = count === '0';
+}
+
 export function keepLive(main: HTMLElement, shown: () => void): void {
   for (const pre of main.querySelectorAll('.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
   const at = main.dataset['at'];
@@ -97,7 +105,13 @@ export function keepLive(main: HTMLElement, shown: () => void): void {
   };
   const source = new EventSource(`/live?at=${encodeURIComponent(at)}`);
   source.onopen = () => { live.textContent = 'live'; live.className = 'live on'; };
-  source.onerror = () => { live.textContent = 'not connected'; live.className = 'live off'; };
+  source.onerror = () => {
+    // The browser tries again by itself, unless the daemon no longer knows the session.
+    const ended = source.readyState === EventSource.CLOSED;
+    live.textContent = ended ? 'session ended: run hothouse ui' : 'not connected';
+    live.className = 'live off';
+  };
+  source.addEventListener('waiting', (event: MessageEvent<string>) => showWaiting(event.data));
   source.onmessage = (event: MessageEvent<string>) => {
     if (isHeld(main)) waiting = event.data; else show(event.data);
   };

@@ -49,17 +49,53 @@ await page.locator('button[value=flag]').first().click();
 await page.getByText('pinned').first().waitFor();
 console.log('FLAG', await page.locator('tr', { hasText: 'new-checkout' }).first().locator('td').nth(1).innerText());
 
+// Another page that is open follows what happens in the inbox.
+const watching = await page.context().newPage();
+await watching.goto(origin);
+await watching.locator('#waiting').waitFor();
+console.log('SIGN', await watching.locator('[id^=asks-]').innerText());
 await page.goto(`${origin}/inbox`);
 await page.locator('input[name=text][id^=text]').fill('go ahead');
+const answered = await page.locator('form.answer input[type=hidden]').evaluateAll((inputs) => inputs.map((input) => [input.name, input.value]));
 await page.locator('button[value=grant]').click();
-await page.waitForURL('**/inbox');
+await page.getByText('Allowed; the agent is told.').waitFor();
 console.log('ASKS', await page.locator('button[value=grant]').count());
+await watching.locator('#waiting').waitFor({ state: 'hidden' });
+console.log('BADGE ok');
+await watching.close();
+// An answer that comes too late is refused where it was given.
+await page.evaluate((fields) => {
+  const form = Object.assign(document.createElement('form'), { method: 'post', action: '/act' });
+  for (const [name, value] of [...fields, ['do', 'refuse']]) form.append(Object.assign(document.createElement('input'), { name, value }));
+  document.body.append(form);
+  form.submit();
+}, answered);
+console.log('LATE', await page.locator('.failure').innerText());
 
 await page.goto(`${origin}${sandbox}/webhooks`);
 const before = await page.locator('table.records tbody tr').count();
 await page.locator('button[value=resend]').first().click();
 await page.waitForFunction((count) => document.querySelectorAll('table.records tbody tr').length > count, before);
 console.log('RESENT', 'ok');
+
+// A snapshot is forked by its button, once for each name.
+const fork = async () => {
+  await page.goto(`${origin}${sandbox}/snapshots`);
+  await page.locator('.fork input[name=name]').first().fill(`fork-${width}`);
+  await page.locator('button[value=fork]').first().click();
+  await page.waitForLoadState();
+};
+await fork();
+await page.waitForURL((url) => !url.pathname.startsWith(sandbox));
+console.log('FORKED', await page.locator('h1').innerText());
+await fork();
+console.log('TWICE', (await page.locator('.failure').innerText()).replaceAll('\n', ' '));
+
+// Results of scenarios are shown whoever ran them, and a long log has the height of the window.
+await page.goto(`${origin}${sandbox}/scenarios`);
+console.log('RAN', await page.locator('.checks li').count() > 0 ? 'ok' : await page.locator('main').innerText());
+await page.goto(`${origin}${sandbox}/log/web`);
+console.log('LOG', (await page.locator('.long').boundingBox()).height > 500 ? 'ok' : 'low');
 
 // Lines of a mail end with CR LF, which is one line break.
 await page.goto(`${origin}${sandbox}/mail`);

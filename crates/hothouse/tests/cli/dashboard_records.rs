@@ -151,6 +151,7 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
     let Some((env, repository)) = attacked() else { return };
     let Some(client) = playwright(&env, "records on the dashboard in a browser") else { return };
     env.run(&repository, &["browse", "web", "/", "-w", "a"]);
+    env.run(&repository, &["smoke", "look", "-w", "a"]);
     env.ok(&repository, &["fork", "b", "--from", "a@first"]);
     env.ok(&repository, &["up", "-w", "b"]);
     env.ok(&repository, &["exec", "-w", "b", "--", "python3", "-c", ATTACK]);
@@ -165,7 +166,18 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
         assert!(said.contains("REPORTED 204"), "{said}");
         assert!(said.contains("LINES ok") && said.contains("FOCUS kept"), "{said}");
         assert!(said.contains("FIXTURE ok") && said.contains("AGAIN refused"), "{said}");
-        assert!(said.contains("SURE 303"), "{said}");
+        assert!(said.contains("SURE 303") && said.contains("BADGE ok"), "{said}");
+        assert!(
+            said.contains("SIGN 1 request for you")
+                && said.contains("RAN ok")
+                && said.contains("LOG ok"),
+            "{said}"
+        );
+        assert!(said.contains(&format!("FORKED shop / fork-{width}")), "{said}");
+        let line = |word: &str| said.lines().find(|line| line.starts_with(word)).unwrap_or("");
+        let twice = line("TWICE");
+        assert!(twice.contains("already exists") && twice.contains("choose another"), "{said}");
+        assert!(line("LATE").contains("already"), "{said}");
         // Each button has changed the flag and answered once; the second round starts over.
         env.ok(&repository, &["flags", "unset", "new-checkout", "-w", "a"]);
         env.ok(&repository, &["exec", "-w", "a", "--", "rm", "-r", "hothouse/fixtures"]);

@@ -306,6 +306,8 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         assert_eq!(open[0]["sandbox"], "a");
         let status = ground.env.json(&ground.repository, &["status", "-w", "a", "--json"]);
         assert_eq!(status["asks"], 1, "{status}");
+        let listed = ground.env.json(&ground.repository, &["list", "--json"]);
+        assert_eq!(listed[0]["asks"], 1, "{listed}");
         let verdict = || {
             ground.json(&["egress", "why", "api.example.com", "--json"])["now"]["verdict"].clone()
         };

@@ -14,6 +14,8 @@ use hothouse_model::{
 };
 use hothouse_timeline::{FILE, LINE_LIMIT, digest};
 
+use crate::timelines::RunPlace;
+
 /// The maximum size of a file that is shown or hashed.
 pub(super) const FILE_LIMIT: u64 = 32 << 20;
 
@@ -47,6 +49,11 @@ pub(super) fn outcomes(folder: &Folder) -> Vec<ScenarioOutcome> {
         names.iter().take(OUTCOMES).filter_map(|entry| read(entry.name.as_ref())).collect();
     all.sort_by_key(|outcome| (outcome.mark, outcome.started));
     all
+}
+
+/// Reads the outcomes of a run's scenarios, if it has any.
+pub fn outcomes_of(place: &RunPlace) -> Vec<ScenarioOutcome> {
+    Folder::open(&place.folder).map(|folder| outcomes(&folder)).unwrap_or_default()
 }
 
 /// Reads the records of a run without an index, which only its writer may update.

@@ -59,7 +59,7 @@ pub async fn compare(
         let folders: Vec<Folder> =
             found.iter().map(|side| open(&all, side)).collect::<Result<_, _>>()?;
         let outcomes: Vec<_> = folders.iter().map(artifacts::outcomes).collect();
-        let scenario = scenario.or_else(|| common(&outcomes));
+        let scenario = scenario.or_else(|| common_scenario(&outcomes));
         let sides = found.iter().zip(&folders).zip(outcomes);
         let sides: Vec<Side> = sides
             .map(|((side, folder), outcomes)| read(side, folder, outcomes, scenario.as_deref()))
@@ -131,7 +131,7 @@ fn open(keepers: &Keepers, side: &Found) -> Result<Folder, Failure> {
 }
 
 /// Returns the scenario that all sides have run, the latest of the first side.
-fn common(outcomes: &[Vec<ScenarioOutcome>]) -> Option<String> {
+pub fn common_scenario(outcomes: &[Vec<ScenarioOutcome>]) -> Option<String> {
     let (first, others) = outcomes.split_first()?;
     let has = |all: &Vec<ScenarioOutcome>, name: &str| all.iter().any(|one| one.scenario == name);
     let last = first.iter().rev().find(|one| others.iter().all(|all| has(all, &one.scenario)));

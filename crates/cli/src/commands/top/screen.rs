@@ -21,6 +21,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
             .areas(frame.area());
     frame.render_widget(heading(state), top);
     let rows = state.rows();
+    let others: u16 = COLUMNS[1..].iter().map(|(_, width)| width + 1).sum();
+    let room = usize::from(middle.width.saturating_sub(others).max(COLUMNS[0].1));
     let rows = rows.iter().map(|row| {
         let cells = row.cells.iter().enumerate().map(|(at, text)| {
             let style = match at {
@@ -30,11 +32,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
                 7 if row.denied => Style::new().fg(Color::Yellow),
                 _ => Style::new(),
             };
-            Cell::new(visible::line(text)).style(style)
+            let text = visible::line(text);
+            let text = if at == 0 { ending(&text, room) } else { text.into_owned() };
+            Cell::new(text).style(style)
         });
         Row::new(cells)
     });
-    let widths = COLUMNS.map(|(_, width)| Constraint::Min(width));
+    // The names have what the others leave.
+    let mut widths = COLUMNS.map(|(_, width)| Constraint::Length(width));
+    widths[0] = Constraint::Fill(1);
     let names = COLUMNS.map(|(name, _)| name);
     let header = Row::new(names).style(Style::new().add_modifier(Modifier::DIM));
     let chosen = Style::new().add_modifier(Modifier::REVERSED);
@@ -44,11 +50,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
     frame.render_widget(footer(state), bottom);
 }
 
+/// Returns the end of a name that does not fit: sandboxes of a project differ there.
+fn ending(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let end: String = name.chars().skip(length + 1 - room).collect();
+    format!("…{end}")
+}
+
 fn heading(state: &State) -> Line<'static> {
     let up = state.lines.iter().filter(|line| line.usage.is_some()).count();
     let memory: u64 =
         state.lines.iter().filter_map(|line| line.usage).map(|u| u.memory_bytes).sum();
-    let asks: usize = state.lines.iter().map(|line| line.sandbox.asks).sum();
+    let asks = state.asks();
     let mut spans = vec![
         Span::styled("hothouse", Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!("  {up} of {} up, {} MB", state.lines.len(), memory.div_ceil(1 << 20))),
@@ -62,6 +78,7 @@ fn heading(state: &State) -> Line<'static> {
 
 fn footer(state: &State) -> Text<'static> {
     let chosen = state.lines.get(state.chosen);
+    let choice = state.choice.as_ref().map(|choice| Span::raw(choice.line()));
     let first = match (&state.note, chosen) {
         (Some(note), _) => {
             Span::styled(visible::line(note).into_owned(), Style::new().fg(Color::Red))
@@ -76,6 +93,7 @@ fn footer(state: &State) -> Text<'static> {
         }
         (None, None) => Span::raw("No sandboxes yet: `hothouse fork NAME` makes one."),
     };
+    let first = choice.unwrap_or(first);
     let keys = Span::styled(KEYS, Style::new().add_modifier(Modifier::DIM));
     Text::from(vec![Line::from(first), Line::from(keys)])
 }
@@ -103,6 +121,18 @@ mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
     use super::*;
+
+    #[test]
+    fn a_name_that_does_not_fit_keeps_its_end() {
+        for (name, room, shown) in [
+            ("acme/fix-checkout", 20, "acme/fix-checkout"),
+            ("acme/fix-checkout", 17, "acme/fix-checkout"),
+            ("acme/fix-checkout", 14, "…/fix-checkout"),
+            ("é/b", 2, "…b"),
+        ] {
+            assert_eq!(ending(name, room), shown);
+        }
+    }
 
     #[test]
     fn an_empty_screen_says_what_to_do() {

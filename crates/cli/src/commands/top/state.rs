@@ -50,6 +50,37 @@ pub(super) enum Act {
     Run(Vec<String>),
 }
 
+/// The services of a sandbox of which one is to be restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// `PROJECT/NAME`.
+    sandbox: String,
+    services: Vec<String>,
+}
+
+/// The keys that choose one, in order.
+const CHOICES: &str = "123456789abcdefghijklmnopqrstuvwxyz";
+
+impl Choice {
+    /// Lists the services, each after its key.
+    pub(super) fn line(&self) -> String {
+        let keyed = CHOICES.chars().zip(&self.services);
+        let keyed: Vec<String> = keyed.map(|(key, service)| format!("{key} {service}")).collect();
+        format!("Restart  {}  Esc none", keyed.join("  "))
+    }
+
+    fn take(mut self, key: KeyCode) -> Option<Act> {
+        let KeyCode::Char(key) = key else { return None };
+        let at = CHOICES.chars().position(|choice| choice == key)?;
+        (at < self.services.len()).then(|| restart(&self.sandbox, self.services.swap_remove(at)))
+    }
+}
+
+fn restart(sandbox: &str, service: String) -> Act {
+    let words = ["restart", "-w", sandbox].map(str::to_owned);
+    Act::Run(words.into_iter().chain([service]).collect())
+}
+
 /// Everything that is shown.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -57,6 +88,8 @@ pub(super) struct State {
     pub(super) chosen: usize,
     /// The last error.
     pub(super) note: Option<String>,
+    /// The service to restart is being chosen.
+    pub(super) choice: Option<Choice>,
     time: Option<Timestamp>,
     /// The usage of each sandbox at the previous update, and its share of a processor since then.
     before: HashMap<String, UsageView>,
@@ -100,8 +133,10 @@ impl State {
     pub(super) fn press(&mut self, key: KeyEvent) -> Option<Act> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         self.note = None;
+        let choice = self.choice.take();
         match key.code {
             KeyCode::Char('c') if is_control => return Some(Act::Quit),
+            code if choice.is_some() => return choice?.take(code),
             KeyCode::Char('q') | KeyCode::Esc => return Some(Act::Quit),
             KeyCode::Down | KeyCode::Char('j') => {
                 self.chosen = (self.chosen + 1).min(self.lines.len().saturating_sub(1));
@@ -113,7 +148,7 @@ impl State {
             KeyCode::Char('l') => return self.run(&["logs", "-f", "-w"]),
             KeyCode::Char('s') => return self.run(&["shell", "-w"]),
             KeyCode::Char('a') => return self.attach(),
-            KeyCode::Char('r') => return self.run(&["restart", "-w"]),
+            KeyCode::Char('r') => return self.restart(),
             KeyCode::Char('u') => return self.run(&["up", "-w"]),
             KeyCode::Char('p') => {
                 let is_paused = self.lines.get(self.chosen)?.sandbox.state == SandboxState::Paused;
@@ -126,11 +161,33 @@ impl State {
 
     fn open(&mut self) -> Option<Act> {
         let line = self.lines.get(self.chosen)?;
-        let url = line.sandbox.apps.values().next().map(|app| app.url.clone());
+        let apps = &line.sandbox.apps;
+        // As `hothouse open` does.
+        let app = apps.get("web").or_else(|| apps.values().next());
+        let url = app.map(|app| app.url.clone());
         if url.is_none() {
             self.note = Some(format!("`{}` has no app to open", line.sandbox.name));
         }
         url.map(Act::Open)
+    }
+
+    /// Restarts a service: the only one, or the one that is chosen next.
+    fn restart(&mut self) -> Option<Act> {
+        let sandbox = &self.lines.get(self.chosen)?.sandbox;
+        let name = format!("{}/{}", sandbox.project, sandbox.name);
+        let mut services: Vec<String> =
+            sandbox.services.iter().map(|service| service.name.clone()).collect();
+        match services.len() {
+            0 => self.note = Some(format!("`{}` has no services that run", sandbox.name)),
+            1 => return services.pop().map(|service| restart(&name, service)),
+            _ => self.choice = Some(Choice { sandbox: name, services }),
+        }
+        None
+    }
+
+    /// Returns how many requests of agents are open.
+    pub(super) fn asks(&self) -> usize {
+        self.lines.iter().map(|line| line.sandbox.asks).sum()
     }
 
     /// Shows the terminal of the agent.
@@ -219,7 +276,7 @@ fn megabytes(bytes: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hothouse_api::{SandboxView, sandbox::AgentBrief};
+    use hothouse_api::{SandboxView, sandbox::AgentBrief, service::ServiceView};
 
     use super::*;
 
@@ -322,6 +379,82 @@ mod tests {
         }
     }
 
+    fn service(name: &str) -> ServiceView {
+        ServiceView {
+            name: name.to_owned(),
+            state: ServiceState::Ready,
+            pid: None,
+            room_pid: None,
+            restarts: 0,
+            port: None,
+            health: None,
+            log: String::new(),
+            task: false,
+            needs: Vec::new(),
+            exit: None,
+            probes: Vec::new(),
+            url: None,
+            started_ms: None,
+            ready_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_restart_asks_which_service_where_there_are_several() {
+        let mut state = State::default();
+        let mut one = line("a", SandboxState::Ready, 0);
+        one.sandbox.services = vec![service("db")];
+        state.take(view(1, std::slice::from_ref(&one)));
+        let restarted = |service: &str| {
+            Some(Act::Run(["restart", "-w", "p/a", service].map(str::to_owned).to_vec()))
+        };
+        assert_eq!(state.press(key(KeyCode::Char('r'))), restarted("db"));
+        one.sandbox.services.push(service("web"));
+        state.take(view(2, std::slice::from_ref(&one)));
+        for (chosen, act) in [
+            (KeyCode::Char('2'), restarted("web")),
+            (KeyCode::Char('3'), None),
+            (KeyCode::Char('q'), None),
+            (KeyCode::Esc, None),
+        ] {
+            assert_eq!(state.press(key(KeyCode::Char('r'))), None);
+            let shown = state.choice.as_ref().map(Choice::line);
+            assert_eq!(shown.as_deref(), Some("Restart  1 db  2 web  Esc none"));
+            assert_eq!(state.press(key(chosen)), act);
+            assert_eq!(state.choice, None);
+        }
+    }
+
+    /// Each command must be one that this program has: a key that runs another fails only when it is pressed.
+    #[test]
+    fn what_keys_run_can_be_parsed() {
+        use clap::Parser;
+        let mut state = State::default();
+        let mut one = line("a", SandboxState::Ready, 0);
+        one.sandbox.services = vec![service("db")];
+        one.sandbox.agent = Some(AgentBrief {
+            tool: "claude".into(),
+            mode: hothouse_model::agent::AgentMode::Once,
+            state: AgentState::Running,
+            round: 1,
+            reason: None,
+            login: None,
+        });
+        let mut run = 0;
+        for paused in [false, true] {
+            one.sandbox.state = if paused { SandboxState::Paused } else { SandboxState::Ready };
+            state.take(view(1, std::slice::from_ref(&one)));
+            for code in ('a'..='z').map(KeyCode::Char) {
+                let Some(Act::Run(words)) = state.press(key(code)) else { continue };
+                let line = std::iter::once("hothouse".to_owned()).chain(words.clone());
+                crate::args::Arguments::try_parse_from(line)
+                    .unwrap_or_else(|error| panic!("{words:?}: {error}"));
+                run += 1;
+            }
+        }
+        assert_eq!(run, 12, "logs, shell, attach, restart, up, pause or resume");
+    }
+
     #[test]
     fn keys_run_commands_of_the_chosen_sandbox() {
         let mut state = State::default();
@@ -336,6 +469,8 @@ mod tests {
         assert!(state.note.as_deref().is_some_and(|note| note.contains("no app")));
         assert_eq!(state.press(key(KeyCode::Char('a'))), None);
         assert!(state.note.as_deref().is_some_and(|note| note.contains("hothouse agent start a")));
+        assert_eq!(state.press(key(KeyCode::Char('r'))), None);
+        assert!(state.note.as_deref().is_some_and(|note| note.contains("no services")));
         state.take(view(2, &[line("a", SandboxState::Paused, 0)]));
         assert_eq!(words(state.press(key(KeyCode::Char('p')))), "resume -w p/a");
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
