@@ -87,7 +87,7 @@ const fork = async () => {
 };
 await fork();
 await page.waitForURL((url) => !url.pathname.startsWith(sandbox));
-console.log('FORKED', await page.locator('h1').innerText());
+console.log('FORKED', (await page.locator('h1').innerText()).replaceAll('\n', ' '));
 await fork();
 console.log('TWICE', (await page.locator('.failure').innerText()).replaceAll('\n', ' '));
 

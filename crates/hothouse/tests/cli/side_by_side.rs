@@ -174,10 +174,18 @@ fn keys_of_top_lead_to_a_command_and_back() {
     wait_until("it is paused", || is_list() && tmux.shows("top").contains(" paused "));
     tmux.run(&["send-keys", "-t", "top", "p"]);
     wait_until("it is back", || is_list() && tmux.shows("top").contains(" ready "));
-    // What failed is shown until it was read.
+    // A restart of its only service.
+    let pid = || env.json(&repository, &["status", "a", "--json"])["services"][0]["pid"].clone();
+    let before = pid();
+    tmux.run(&["send-keys", "-t", "top", "r"]);
+    wait_until("it runs again", || pid().is_u64() && pid() != before);
+    wait_until("the list is back", is_list);
+    // What cannot be done is said at once, and what failed is shown until it was read.
     env.ok(&repository, &["down", "a"]);
     wait_until("it is stopped", || tmux.shows("top").contains(" stopped "));
     tmux.run(&["send-keys", "-t", "top", "r"]);
+    wait_until("the reason is there", || tmux.shows("top").contains("no services that run"));
+    tmux.run(&["send-keys", "-t", "top", "p"]);
     wait_until("the error is there", || tmux.shows("top").contains("Press Enter to go back"));
     assert!(tmux.shows("top").contains("error:"), "{}", tmux.shows("top"));
     tmux.run(&["send-keys", "-t", "top", "Enter"]);
