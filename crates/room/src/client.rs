@@ -51,7 +51,10 @@ pub enum ClientError {
     Talk(#[source] io::Error),
     #[error("the room is gone")]
     Gone,
-    #[error("the room speaks protocol {0}, which this version does not")]
+    #[error(
+        "another version of Hothouse started the room, which speaks protocol {0}; this one does not. \
+         `hothouse down` and `hothouse up` start it again, with its files"
+    )]
     Protocol(u16),
     #[error("the room speaks protocol {0}, which has no services")]
     NoServices(u16),
@@ -171,18 +174,23 @@ impl RoomClient {
         let mut greeting = self.greeting.lock().await;
         let Some(answer_rx) = greeting.as_mut() else {
             // The answer has already been read.
-            let unheard = self.protocol() == 0;
-            return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
+            return match self.protocol() {
+                0 => Err(ClientError::Unexpected),
+                protocol if speaks(protocol) => Ok(()),
+                protocol => Err(ClientError::Protocol(protocol)),
+            };
         };
         // The caller may be cancelled at any time, and the answer must still be read.
         let answered = hear(answer_rx).await;
         *greeting = None;
         match answered? {
-            (Answer::Hello { protocol }, _) if speaks(protocol) => {
+            (Answer::Hello { protocol }, _) => {
                 self.protocol.store(protocol, Ordering::Relaxed);
-                Ok(())
+                match speaks(protocol) {
+                    true => Ok(()),
+                    false => Err(ClientError::Protocol(protocol)),
+                }
             }
-            (Answer::Hello { protocol }, _) => Err(ClientError::Protocol(protocol)),
             _ => Err(ClientError::Unexpected),
         }
     }

@@ -80,7 +80,7 @@ fn a_second_proof_of_a_checkout_is_not_about_the_sandbox_of_the_first() {
     let summary: serde_json::Value =
         serde_json::from_str(&text_of(&second["summary"]["json"])).unwrap();
     assert_eq!(summary["code"]["branch"], "main", "{summary:#}");
-    let unnamed = shop.env.run(&shop.repository, &["url"]);
+    let unnamed = shop.env.run(&shop.repository, &["url", "web"]);
     assert_eq!(unnamed.code, 4, "nobody means the sandbox of a proof without naming it: {unnamed}");
     first.kill().unwrap();
     first.wait().unwrap();

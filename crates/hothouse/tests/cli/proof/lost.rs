@@ -61,10 +61,11 @@ fn shop(before: &str, after: &str) -> Option<Shop> {
     Shop::with(None, CONFIG, &[("app.py", &app), (".gitignore", "said-*\n")])
 }
 
-/// Asserts that a proof fails for a reason that verdict, summary, page and JSON name, and for nothing else.
+/// Asserts that a proof fails for a reason that verdict, summary, page and JSON name. The call itself may be recorded: the
+/// last page of a full disk has some room.
 fn is_not_proved(proof: &Value, why: &str) {
-    let none: [&str; 0] = [];
-    assert_eq!((&proof["ok"], failing(proof)), (&false.into(), none.to_vec()), "{proof:#}");
+    assert_eq!(proof["ok"], false, "{proof:#}");
+    assert!(failing(proof).iter().all(|check| *check == "unmatched"), "{proof:#}");
     assert!(proof["failure"].as_str().is_some_and(|failure| failure.contains(why)), "{proof:#}");
     let summary: Value = serde_json::from_str(&text_of(&proof["summary"]["json"])).unwrap();
     assert_eq!(summary["verdict"], "failed", "{why}");
