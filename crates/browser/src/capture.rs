@@ -69,6 +69,8 @@ pub struct Capture {
     /// The browser's id of the main frame's document, and whether it has loaded.
     loader: String,
     pub loaded: bool,
+    /// How a page that stays open was answered, if that was reported already.
+    pub answered: Option<u16>,
     /// Why the page can no longer answer.
     pub crashed: Option<String>,
     /// Whether current requests are ours, not the page's.
@@ -111,6 +113,18 @@ impl Capture {
         }
     }
 
+    /// Returns why the awaited document broke off: it will never have loaded.
+    pub fn broken(&self) -> Option<&str> {
+        let document = self.requests.documents().find(|document| document.id == self.loader)?;
+        document.failure.as_deref().filter(|_| !document.canceled && !self.loaded)
+    }
+
+    /// Returns the page that is still being loaded.
+    pub fn loading(&self) -> Option<&str> {
+        let last = self.requests.documents().next_back()?;
+        (!self.loaded || last.ended.is_none()).then_some(last.url.as_str())
+    }
+
     /// Sets the main frame.
     pub fn set_frame(&mut self, frame: &str) {
         self.frame = frame.to_owned();
@@ -119,6 +133,9 @@ impl Capture {
     /// Clears the records of a page that stays open, so that the next report covers only what
     /// follows.
     pub fn clear(&mut self) {
+        if let Some(document) = self.requests.documents().next_back() {
+            self.answered = document.status;
+        }
         self.console.clear();
         self.page_errors.clear();
         self.dialogs.clear();
@@ -492,6 +509,39 @@ mod tests {
         let [download] = &page.downloads[..] else { panic!() };
         assert_eq!((&*download.name, download.bytes), ("a.csv", 12));
         assert_eq!(download.state, DownloadState::Completed);
+    }
+
+    #[test]
+    fn a_document_that_breaks_off_or_loads_again_is_known() {
+        let mut page = capture();
+        let begin = |id: &str| {
+            json!({
+                "requestId": id, "loaderId": id, "frameId": "F", "type": "Document",
+                "request": { "url": format!("https://a/{id}"), "method": "GET" },
+            })
+        };
+        let answered =
+            json!({ "requestId": "D1", "type": "Document", "response": { "status": 200 } });
+        page.navigated("F", "D1");
+        tell(&mut page, "S", "Network.requestWillBeSent", begin("D1"));
+        tell(&mut page, "S", "Network.responseReceived", answered);
+        assert_eq!((page.broken(), page.loading()), (None, Some("https://a/D1")));
+        let failed = json!({ "requestId": "D1", "errorText": "net::ERR_X" });
+        tell(&mut page, "S", "Network.loadingFailed", failed);
+        assert_eq!(page.broken(), Some("net::ERR_X"));
+        page.clear();
+        assert_eq!(page.answered, Some(200), "a page that stays open was answered");
+        tell(&mut page, "S", "Network.requestWillBeSent", begin("D2"));
+        page.navigated("F", "D2");
+        page.loaded = true;
+        assert_eq!(page.loading(), Some("https://a/D2"), "the next one has no end yet");
+        tell(
+            &mut page,
+            "S",
+            "Network.loadingFinished",
+            json!({ "requestId": "D2", "timestamp": 1.0 }),
+        );
+        assert_eq!((page.broken(), page.loading()), (None, None));
     }
 
     #[test]

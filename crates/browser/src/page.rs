@@ -118,6 +118,8 @@ pub enum Arrival {
     Failed(String),
     /// Its process ended.
     Crashed(String),
+    /// It loaded, but does not answer; the page that it leads to, if it is loading one.
+    Silent(Option<String>),
 }
 
 /// The area of a picture.
@@ -132,6 +134,8 @@ pub enum Shot {
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     pub page: PageFacts,
+    /// Whether the page answered.
+    pub is_read: bool,
     pub nodes: Vec<AxNode>,
     pub kept: Kept,
     /// PNG files.
@@ -346,6 +350,9 @@ impl Page {
             if self.noted(|capture| capture.loaded) {
                 return self.settled(deadline).await;
             }
+            if let Some(why) = self.noted(|capture| capture.broken().map(str::to_owned)) {
+                return Arrival::Failed(why);
+            }
             tokio::select! {
                 changed = timeout_at(deadline, changed_rx.changed()) => {
                     if changed.is_err() {
@@ -444,7 +451,7 @@ impl Page {
             self.pictures(shots, deadline),
         );
         match facts.map(serde_json::from_value::<PageFacts>) {
-            Ok(Ok(facts)) => look.page = facts,
+            Ok(Ok(facts)) => (look.page, look.is_read) = (facts, true),
             Ok(Err(_)) => look.notes.push("the page gave no account of itself".into()),
             Err(error) => look.notes.push(format!("the page could not be read: {error}")),
         }
@@ -558,17 +565,23 @@ type Clip = (f64, f64, f64, f64);
 
 /// Divides a page into pictures.
 fn tiles(width: f64, height: f64) -> (Vec<Option<Clip>>, Option<String>) {
-    let (width, height) = (width.clamp(1.0, TILE), height.max(1.0));
     let most = TILE * TILES as f64;
+    let note = match () {
+        () if height > most => Some(format!(
+            "the page is {height:.0} px tall; screenshots show the first {most:.0} px"
+        )),
+        () if width > TILE => {
+            Some(format!("the page is {width:.0} px wide; screenshots show the first {TILE:.0} px"))
+        }
+        () => None,
+    };
+    let (width, height) = (width.clamp(1.0, TILE), height.max(1.0));
     let mut clips = Vec::new();
     let mut top = 0.0;
     while top < height.min(most) {
         clips.push(Some((0.0, top, width, TILE.min(height.min(most) - top))));
         top += TILE;
     }
-    let note = (height > most).then(|| {
-        format!("the page is {height:.0} px tall; screenshots show the first {most:.0} px")
-    });
     (clips, note)
 }
 
@@ -627,6 +640,9 @@ mod tests {
         }
         let (clips, _) = tiles(1280.0, 8001.0);
         assert_eq!(clips[1], Some((0.0, 8000.0, 1280.0, 1.0)));
+        let (clips, note) = tiles(50_000.0, 720.0);
+        assert_eq!(clips, [Some((0.0, 0.0, TILE, 720.0))]);
+        assert!(note.unwrap().contains("50000 px wide"));
     }
 
     #[test]

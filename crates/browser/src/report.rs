@@ -52,7 +52,8 @@ pub fn report(found: Found<'_>) -> BrowseReport {
         app: app.to_owned(),
         url: url.to_owned(),
         final_url: if is_page { cut(&look.page.url, URL_MOST) } else { url.to_owned() },
-        status: status.copied().flatten(),
+        // A step on a kept page may need no request.
+        status: status.map_or(capture.answered, |status| *status),
         title: if is_page { cut(&look.page.title, 1000) } else { String::new() },
         text: if is_page { look.page.text.clone() } else { String::new() },
         console: capture.console.clone(),
@@ -97,6 +98,12 @@ fn judge(arrival: &Arrival) -> (Option<String>, Vec<String>) {
                 _ => "see `hothouse logs` for what the app says",
             };
             (Some(format!("the page did not load: {why}")), vec![hint.to_owned()])
+        }
+        Arrival::Silent(Some(url)) => {
+            (Some(format!("the page loads again and does not end: {url}")), Vec::new())
+        }
+        Arrival::Silent(None) => {
+            (Some("the page does not answer: its script does not end".into()), Vec::new())
         }
         Arrival::Crashed(why) => {
             let hint = "give the room more memory with `memory` under `[room]`, or look for a leak in the page";

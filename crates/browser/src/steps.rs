@@ -254,7 +254,7 @@ impl Running<'_> {
                         Some(url) => format!("it waits for {url}"),
                         None => "its script does not end".to_owned(),
                     },
-                    Arrival::Loaded | Arrival::Busy => String::new(),
+                    Arrival::Loaded | Arrival::Busy | Arrival::Silent(_) => String::new(),
                 };
                 Err(format!("the page did not load: {why}").into())
             }

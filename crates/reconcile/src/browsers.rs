@@ -284,7 +284,7 @@ impl Browsers {
             // Each step has its own time limit, unless the user limits the whole.
             let deadline = match spec.timeout_ms {
                 Some(_) => deadline,
-                None => within(steps::patience(&plan.steps).min(PATIENCE_MOST)),
+                None => within((steps::patience(&plan.steps) + SHORT_LOOK).min(PATIENCE_MOST)),
             };
             ran = steps::run(page, &plan.steps, &outside, deadline).await;
             arrival = ran.arrival.take().unwrap_or(arrival);
@@ -292,7 +292,7 @@ impl Browsers {
         Ok(self.finish(open, arrival, ran).await)
     }
 
-    async fn finish(&self, open: &Open<'_>, arrival: Arrival, ran: Ran) -> Visit {
+    async fn finish(&self, open: &Open<'_>, mut arrival: Arrival, ran: Ran) -> Visit {
         let Open { spec, plan, place, page, .. } = open;
         let is_well = matches!(arrival, Arrival::Loaded | Arrival::Busy | Arrival::Failed(_));
         if matches!(arrival, Arrival::Late(_)) {
@@ -303,6 +303,9 @@ impl Browsers {
         let patience = if is_well { LAST_LOOK } else { SHORT_LOOK };
         let mut look = page.look(&[shot], within(patience)).await;
         look.notes.extend(complaint);
+        if !look.is_read && matches!(arrival, Arrival::Loaded | Arrival::Busy) {
+            arrival = page.noted(|capture| Arrival::Silent(capture.loading().map(str::to_owned)));
+        }
         if is_well {
             page.map_errors(within(SHORT_LOOK)).await;
         }

@@ -358,6 +358,17 @@ fn a_kept_page_takes_one_step_at_a_time_and_becomes_a_script() {
     shop.seen(&["--session", "s", "fill", "label 'Password'", "secret"]);
     let (code, _) = shop.browse(&["--session", "s", "expect", "text 'nothing of the kind' nth 9"]);
     assert_eq!(code, 1, "a step that fails leaves the page");
+    let refused = |words: &[&str]| {
+        let words = [&["browse", "--session", "s", "-w", "a"], words].concat();
+        let ran = shop.env.run(&shop.repository, &words);
+        (ran.code, ran.stderr)
+    };
+    let (code, told) = refused(&["hovr", "/"]);
+    assert!(code == 4 && told.contains("did you mean the step `hover`?"), "{told}");
+    let (code, told) = refused(&["--device", "iPhone 15"]);
+    assert!(code == 5 && told.contains("page `s` is open already"), "{told}");
+    let kept = shop.seen(&["--session", "s"]);
+    assert_eq!(kept["status"], 200, "a step without a request says how the page was answered");
     let account = shop.seen(&["--session", "s", "click", "button 'Sign in'"]);
     assert!(account["text"].as_str().unwrap().contains("Hello ann@example.com"), "{account:#}");
     shop.seen(&["--session", "s", "--record", "made.toml", "--close"]);
@@ -463,6 +474,18 @@ fn pages_that_misbehave_are_reported_and_end() {
         "{report:#}"
     );
     assert!(report["redirects"].as_array().unwrap().len() > 5);
+    for (path, told) in [("/cut", "the page did not load: net::ERR_"), ("/again", "loads again")] {
+        let (code, report) = shop.browse(&["web", path, "--timeout", "20s"]);
+        let errors = lines(&report, "page_errors", "");
+        assert!(code == 1 && has(&errors, told), "{path}: {report:#}");
+        assert!(!has(&errors, "its script does not end"), "{path}: {report:#}");
+    }
+    let (code, report) = shop.browse(&["web", "/elsewhere"]);
+    assert!(
+        code == 1 && has(&lines(&report, "failed_requests", "reason"), "denied by the wall: the"),
+        "the browser only knows that a handshake failed: {report:#}"
+    );
+    assert!(has(&lines(&report, "hints", ""), "egress why denied.example"), "{report:#}");
     let report = shop.seen(&["web", "/dialogs"]);
     assert_eq!(lines(&report, "dialogs", "answer"), ["accepted", "dismissed", "dismissed"]);
     let report = shop.seen(&["web", "/download"]);

@@ -1,17 +1,18 @@
 //! Stores a page: its files among the artifacts of the run, then its record.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use hothouse_browser::har::har;
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    browse::BrowseReport,
-    query::Query,
+    browse::{BrowseReport, FailedRequest},
+    query::{Query, Since},
     record::{Draft, Kind},
 };
 use hothouse_timeline::{Direction, Selection, Timeline};
@@ -24,6 +25,12 @@ const FOLDER: &str = "browser";
 
 /// The total size limit of page files in a run.
 const FILES_LIMIT: u64 = 2 << 30;
+
+/// A connection may be made, and denied, before the page is timed.
+const DENIED_BEFORE: Duration = Duration::from_secs(1);
+
+/// How many hosts get a hint.
+const HINTS: usize = 3;
 
 /// How many records are matched with requests.
 const RECORDS: usize = 1000;
@@ -102,6 +109,7 @@ fn write(
         visit;
     let folder = format!("{FOLDER}/{number}");
     join(timeline, &mut report, trace_prefix);
+    explain_denials(timeline, &mut report);
     let mut named: Vec<(String, Vec<u8>)> = Vec::new();
     for (at, picture) in pictures.into_iter().enumerate() {
         let name = if at == 0 { "page.png".to_owned() } else { format!("page-{}.png", at + 1) };
@@ -184,6 +192,45 @@ fn join(timeline: &Arc<Timeline>, report: &mut BrowseReport, trace_prefix: &str)
         let own = records.iter().filter(|record| record.trace.as_deref() == Some(&request.trace));
         request.records = own.map(|record| record.id.clone()).collect();
     }
+}
+
+/// Adds to requests without an answer that the wall denied them, and why: the browser only knows that a handshake failed.
+fn explain_denials(timeline: &Arc<Timeline>, report: &mut BrowseReport) {
+    let is_open = |request: &&mut FailedRequest| request.status.is_none();
+    if !report.failed_requests.iter_mut().any(|request| is_open(&request)) {
+        return;
+    }
+    let Ok(query) = Query::parse("allowed=false", Some(Kind::Connection)) else { return };
+    let span = Duration::from_millis(report.duration_ms) + DENIED_BEFORE;
+    let (now, direction) = (HostClock.now(), Direction::OldestFirst);
+    let selection =
+        Selection { query, since: Some(Since::Span(span)), now, limit: RECORDS, direction };
+    let denied = timeline.reader().and_then(|reader| reader.records(&selection));
+    let denied: HashMap<String, String> = denied
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|record| {
+            let text = |name: &str| record.body[name].as_str().map(str::to_owned);
+            Some((text("host")?, text("reason")?))
+        })
+        .collect();
+    let mut hosts = BTreeSet::new();
+    for request in report.failed_requests.iter_mut().filter(is_open) {
+        let host = host_of(&request.url);
+        if let Some(why) = denied.get(host) {
+            request.reason = format!("{}, denied by the wall: {why}", request.reason);
+            hosts.insert(host.to_owned());
+        }
+    }
+    let shown = hosts.into_iter().take(HINTS);
+    report.hints.extend(shown.map(|host| format!("`hothouse egress why {host}` shows the rule")));
+}
+
+/// Returns the host of a URL, without a port.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    host.rsplit_once(':').map_or(host, |(host, _)| host)
 }
 
 #[cfg(test)]

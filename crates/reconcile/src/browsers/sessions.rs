@@ -9,12 +9,14 @@ use std::{
 use hothouse_browser::{
     CallError, Page,
     client::within,
-    script::{Action, Step},
+    emulate::Emulation,
+    script::{Action, Step, VERBS},
     steps,
 };
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     browse::{BrowseReport, BrowseSpec},
+    config::rules::nearest,
     id::SandboxKey,
 };
 use tokio::time::Instant;
@@ -90,10 +92,29 @@ impl Browsers {
             Some(kept) if !kept.lock().await.page.is_gone() => Some(kept),
             _ => None,
         };
-        let kept = match known {
-            Some(kept) => kept,
-            None if spec.app.is_empty() => return Err(no_session(name)),
-            None => self.keep_page(sandbox, &key, spec, plan).await?,
+        // An app that does not exist leaves the page as it is.
+        let place = match spec.app.as_str() {
+            "" => None,
+            app => Some(self.place(sandbox, spec).await.map_err(|failure| {
+                match nearest(app, VERBS) {
+                    Some(step) => failure.hint(format!("or did you mean the step `{step}`?")),
+                    None => failure,
+                }
+            })?),
+        };
+        let kept = match (known, place) {
+            (Some(kept), _) if opens_otherwise(spec, plan) => {
+                let auth = kept.lock().await.auth.clone();
+                return Err(opened_already(name, auth.as_deref()));
+            }
+            (Some(kept), place) => {
+                if let Some(place) = place {
+                    kept.lock().await.place = place;
+                }
+                kept
+            }
+            (None, None) => return Err(no_session(name)),
+            (None, Some(place)) => self.keep_page(sandbox, &key, (spec, plan), place).await?,
         };
         let mut guard = kept.lock().await;
         let used = self.use_kept(sandbox, &mut guard, spec, plan).await;
@@ -113,6 +134,7 @@ impl Browsers {
         let report = self.keep(sandbox, visit, &guard.trace_prefix).await;
         guard.page.noted(|capture| capture.clear());
         if spec.close {
+            guard.page.close().await;
             self.sessions.all().remove(&key);
         }
         report
@@ -122,8 +144,8 @@ impl Browsers {
         &self,
         sandbox: &SandboxRecord,
         key: &Key,
-        spec: &BrowseSpec,
-        plan: &Plan,
+        (spec, plan): (&BrowseSpec, &Plan),
+        place: Place,
     ) -> Result<Arc<tokio::sync::Mutex<KeptPage>>, Failure> {
         let own = self.sessions.all().keys().filter(|(sandbox, _)| *sandbox == key.0).count();
         if own >= MOST {
@@ -131,7 +153,6 @@ impl Browsers {
             return Err(Failure::new(FailureKind::Conflict, message)
                 .hint("let one go with `hothouse browse --session NAME --close`"));
         }
-        let place = self.place(sandbox, spec).await?;
         let state = match &spec.auth {
             Some(role) => Some(self.signed_in(sandbox, role).await?.state),
             None => None,
@@ -166,10 +187,7 @@ impl Browsers {
         plan: &Plan,
     ) -> Result<super::Visit, CallError> {
         kept.used = Instant::now();
-        if !spec.app.is_empty()
-            && let Ok(place) = self.place(sandbox, spec).await
-        {
-            kept.place = place;
+        if !spec.app.is_empty() {
             let (path, app) = (spec.path.clone(), Some(spec.app.clone()));
             let path = if path.is_empty() { "/".to_owned() } else { path };
             kept.remember(Step { action: Action::Goto { path, app }, timeout: None });
@@ -196,6 +214,19 @@ fn check(name: &str) -> Result<String, Failure> {
         false => Err(Failure::new(FailureKind::Usage, format!("`{name}` is not a name of a page"))
             .hint("use up to 40 letters, digits, dots and dashes")),
     }
+}
+
+/// Whether a request asks for what is decided when a page is opened.
+fn opens_otherwise(spec: &BrowseSpec, plan: &Plan) -> bool {
+    spec.auth.is_some() || spec.video || plan.emulation != Emulation::default()
+}
+
+fn opened_already(name: &str, auth: Option<&str>) -> Failure {
+    let role = auth.map(|role| format!(", signed in as `{role}`")).unwrap_or_default();
+    let message = format!("page `{name}` is open already{role}");
+    Failure::new(FailureKind::Conflict, message).hint(format!(
+        "role, device and video are those of its first call; `hothouse browse --session {name} --close` lets it go"
+    ))
 }
 
 fn no_session(name: &str) -> Failure {

@@ -30,6 +30,9 @@ class H(http.server.BaseHTTPRequestHandler):
         if path=="/slow": time.sleep(1.5); return self.send(200,b"slow","text/plain")
         if path=="/hang": time.sleep(600); return
         if path=="/circle": return self.send(302,b"",headers=[("location","/circle?%s"%time.time())])
+        if path=="/cut": self.send_response(200); self.send_header("content-type","text/html"); self.send_header("content-length","5000"); self.end_headers(); self.wfile.write(b"<h1>cut"); self.close_connection=True; return
+        if path=="/again": return self.send(200,PAGE("<h1>again</h1>",head="<meta http-equiv=refresh content=0>"))
+        if path=="/elsewhere": return self.send(302,b"",headers=[("location","https://denied.example/")])
         if path=="/hop": return self.send(302,b"",headers=[("location","/")])
         if path=="/login": return self.send(200,PAGE("<form method=post action=/login><label>Email <input name=email></label><label>Password <input type=password name=password></label><button>Sign in</button></form>"))
         if path=="/account":
