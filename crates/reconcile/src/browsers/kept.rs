@@ -12,6 +12,7 @@ use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     browse::{BrowseReport, FailedRequest},
+    config::HostName,
     query::{Query, Since},
     record::{Draft, Kind},
 };
@@ -222,7 +223,9 @@ fn explain_denials(timeline: &Arc<Timeline>, report: &mut BrowseReport) {
             hosts.insert(host.to_owned());
         }
     }
-    let shown = hosts.into_iter().take(HINTS);
+    // Hints are copied into a shell, and a page chooses its hosts.
+    let is_plain = |host: &String| host.parse::<HostName>().is_ok();
+    let shown = hosts.into_iter().filter(is_plain).take(HINTS);
     report.hints.extend(shown.map(|host| format!("`hothouse egress why {host}` shows the rule")));
 }
 
